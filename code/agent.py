@@ -1,0 +1,195 @@
+"""agent.py: the reliable agent loop, and what it needs to read a model's messages.
+
+Role: learner. `run_agent` (M3) is learner-owned; the records and the message helpers are provided.
+Everything that goes beyond the loop wraps one of its two seams: ``complete`` (one model call) or
+``dispatch`` (one tool call).
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safety import Action, BudgetTracker, detect_stuck
+from tools import MALFORMED, TOOL_SCHEMAS, dispatch_tool
+
+MAX_ERROR_CHARS = 1000
+MAX_NESTING = 50
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """One tool call of a model's turn, its arguments parsed."""
+
+    id: str
+    name: str
+    arguments: dict
+
+
+@dataclass
+class RunResult:
+    """How a run went.
+
+    ``stop_reason`` is ``"answered"``, ``"stuck"``, ``"budget"`` or ``"max_steps"``; ``detail`` is the
+    sentence behind it. ``answer`` is None unless the model answered. ``history`` holds each action
+    in order, ``steps`` the model calls, ``tokens`` what they used.
+    """
+
+    answer: str | None
+    history: list[Action]
+    steps: int
+    tokens: int
+    stop_reason: str
+    detail: str = ""
+
+
+def get_field(record: Any, name: str) -> Any:
+    """``record[name]`` of a dict, ``record.name`` of anything else, None when it isn't there."""
+    return record.get(name) if isinstance(record, dict) else getattr(record, name, None)
+
+
+def parse_tool_calls(message: Any) -> list[ToolCall]:
+    """The tool calls of an OpenAI-style message, in order; ``[]`` when it has none.
+
+    Never raises on what a model may send. Arguments that aren't a JSON object become
+    ``{MALFORMED: what is wrong}``, which `tools.dispatch_tool` refuses with that explanation.
+    """
+    calls = get_field(message, "tool_calls")
+    parsed = []
+    for call in calls if isinstance(calls, (list, tuple)) else []:
+        function = get_field(call, "function")
+        name, call_id = get_field(function, "name"), get_field(call, "id")
+        parsed.append(
+            ToolCall(
+                id=call_id if isinstance(call_id, str) else "",
+                name=name if isinstance(name, str) else "",
+                arguments=_parse_arguments(get_field(function, "arguments")),
+            )
+        )
+    return parsed
+
+
+def _parse_arguments(raw: Any) -> dict:
+    if raw is None or isinstance(raw, str) and not raw.strip():
+        return {}  # several providers spell "no arguments" this way
+    value = raw
+    try:
+        for _ in range(2):  # some models encode the object twice
+            if isinstance(value, str):
+                value = json.loads(value, strict=False, parse_constant=_not_json)
+    except (ValueError, RecursionError) as error:
+        return {MALFORMED: f"{error}; received {raw[:200]!r}"}
+    if not isinstance(value, dict):
+        return {MALFORMED: f"got a JSON {type(value).__name__}; received {str(raw)[:200]!r}"}
+    level = [value]
+    for _ in range(MAX_NESTING):
+        level = [child for item in level for child in _children(item)]
+    return {MALFORMED: f"nested more than {MAX_NESTING} levels deep"} if level else deepcopy(value)
+
+
+def _children(value: Any) -> Iterable:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def _not_json(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def estimate_tokens(message: Any) -> int:
+    """Tokens that one model call used, at least 1.
+
+    The provider's own count (prompt and completion) when ``complete`` attached it to the message as
+    ``tokens_used``; else an offline estimate of the message alone, four characters a token.
+    """
+    counted = get_field(message, "tokens_used")
+    if isinstance(counted, int) and counted > 0:
+        return counted
+    characters = len(str(get_field(message, "content") or ""))
+    calls = get_field(message, "tool_calls")
+    for call in calls if isinstance(calls, (list, tuple)) else []:
+        function = get_field(call, "function")
+        characters += len(str(get_field(function, "name") or "")) + len(str(get_field(function, "arguments") or ""))
+    return max(1, characters // 4)
+
+
+def describe_error(error: Exception) -> str:
+    """The observation that tells the model about ``error``: ``"Error: "`` and what happened.
+
+    An error whose message says nothing on its own is told with the name of its type.
+
+    >>> describe_error(ValueError("path leaves the repository"))
+    'Error: path leaves the repository'
+    >>> describe_error(KeyError("path"))
+    "Error: KeyError: 'path'"
+    """
+    text = str(error).strip()
+    if not text or isinstance(error, KeyError):
+        text = f"{type(error).__name__}: {text}".removesuffix(": ")
+    return "Error: " + text[:MAX_ERROR_CHARS].encode("utf-8", "replace").decode()
+
+
+def run_agent(
+    messages: list,
+    repo_root: str | Path,
+    complete: Callable[[list, list], Any],
+    budget: BudgetTracker,
+    *,
+    tools: list = TOOL_SCHEMAS,
+    stuck_window: int = 3,
+    dispatch: Callable[[str, dict, Any], str] | None = None,
+) -> RunResult:
+    """Run the tool-calling loop on ``messages`` until it ends, and say why it ended.
+
+    1. Each step asks the model for one message and charges the step to ``budget``.
+    2. A message without tool calls is the answer, kept even on the last step: ``"answered"``.
+    3. Otherwise the turn is played in full, and a tool that raises becomes an observation.
+    4. Then the guards speak, ``"stuck"`` before ``"budget"``; ``"max_steps"`` is the backstop.
+
+    ``complete(messages, tools)`` returns a message with ``content`` (str or None) and ``tool_calls``
+    (None or a list). ``dispatch(name, arguments, repo_root)`` runs one tool; None means this
+    module's `dispatch_tool`. ``messages`` is extended in place into a legal transcript: the
+    assistant's turn, then ``{"role": "tool", "tool_call_id": ..., "content": ...}`` for every call of
+    it, in call order. Every call is an `Action` of the history, also one whose tool raised. An
+    answer ends the run and isn't added to ``messages``.
+
+    There are never more than ``budget.max_steps`` model calls. Whatever ``complete`` raises goes up
+    to the caller, and so do KeyboardInterrupt and SystemExit from a tool.
+
+    >>> from types import SimpleNamespace
+    >>> model = lambda messages, tools: SimpleNamespace(content="42", tool_calls=None)
+    >>> run_agent([{"role": "user", "content": "?"}], ".", model, BudgetTracker(3, 100)).stop_reason
+    'answered'
+    """
+    dispatch = dispatch or dispatch_tool
+    history: list[Action] = []
+    steps = tokens = 0
+
+    def end(stop_reason: str, detail: str = "", answer: str | None = None) -> RunResult:
+        return RunResult(answer, history, steps, tokens, stop_reason, detail)
+
+    for steps in range(1, budget.max_steps + 1):
+        message = complete(messages, tools)
+        used = estimate_tokens(message)
+        tokens += used
+        budget.tick(used)
+
+        calls = parse_tool_calls(message)
+        if not calls:
+            return end("answered", answer=message.content)
+
+        messages.append(message)
+        for call in calls:
+            history.append(Action(call.name, call.arguments))
+            try:
+                observation = dispatch(call.name, call.arguments, repo_root)
+            except Exception as error:
+                observation = describe_error(error)
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": observation})
+
+        if detect_stuck(history, stuck_window):
+            return end("stuck", f"{history[-1]} came {stuck_window} times in a row")
+        if reason := budget.over_budget():
+            return end("budget", reason)
+    return end("max_steps", f"the loop's own bound of {budget.max_steps} steps was reached")
