@@ -131,7 +131,7 @@ def list_directory(repo_root: str | Path, path: str = ".") -> str:
     except OSError as error:
         raise OSError(f"cannot list {_shown(path)}: {error.strerror}") from error
     lines = []
-    for entry in heapq.nsmallest(MAX_ENTRIES, entries, key=lambda entry: entry.name):
+    for entry in heapq.nsmallest(MAX_ENTRIES, entries, key=attrgetter("name")):
         kind = " (link)" if entry.is_symlink() else "/" if entry.is_dir() else ""
         lines.append(_printable(entry.name) + kind)
     if len(entries) > MAX_ENTRIES:

@@ -1,0 +1,1 @@
+"""The lab: experiments on the core. Run it as ``python -m lab`` from ``code/``."""

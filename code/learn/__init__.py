@@ -1,0 +1,1 @@
+"""The learner's bench. Run it as ``python -m learn`` from ``code/``."""
