@@ -1,0 +1,107 @@
+"""config.py: which model drives the agent, and the limits of a run.
+
+Role: provided. The provider block is the same in every project of the course; `Config` is this
+project's own. Everything comes from the environment, and from the first ``.env`` in this folder or
+above, which `load_config` reads; what is set in the environment wins over the file.
+"""
+
+import math
+import os
+from dataclasses import dataclass
+
+from dotenv import find_dotenv, load_dotenv
+
+# --- provider block: canonical, do not edit -------------------------------------------------------
+OFFLINE_MODEL = "offline/keyword"
+OLLAMA_CHAT_DEFAULT = "ollama_chat/qwen3.5:4b"  # the prefix ollama/ loses native tool calls
+OLLAMA_EMBED_DEFAULT = "ollama/nomic-embed-text"
+EMBED_DEFAULT = "text-embedding-3-small"
+PROVIDER_DEFAULTS = [
+    ("GROQ_API_KEY", "groq/openai/gpt-oss-120b"),
+    ("ANTHROPIC_API_KEY", "claude-haiku-5-5"),
+    ("OPENAI_API_KEY", "gpt-6-luna"),
+]
+KEY_OF_PREFIX = {
+    "groq/": "GROQ_API_KEY",
+    "anthropic/": "ANTHROPIC_API_KEY",
+    "claude": "ANTHROPIC_API_KEY",
+    "openai/": "OPENAI_API_KEY",
+    "gpt-": "OPENAI_API_KEY",
+    "gemini/": "GEMINI_API_KEY",
+}
+
+
+def _setting(name: str, default: str = "") -> str:
+    return os.environ.get(name, "").strip() or default
+
+
+def _use_ollama() -> bool:
+    return _setting("USE_OLLAMA").lower() in ("1", "true", "yes", "on")
+
+
+def default_model() -> str:
+    """The LiteLLM name of the chat model that the environment asks for.
+
+    ``LLM_MODEL`` or ``CHATBOT_MODEL``; else Ollama's when ``USE_OLLAMA`` is on; else the default of the
+    first provider whose key is set; else the built-in keyword model, which needs none.
+    """
+    if named := _setting("LLM_MODEL") or _setting("CHATBOT_MODEL"):
+        return named
+    if _use_ollama():
+        return _setting("OLLAMA_MODEL", OLLAMA_CHAT_DEFAULT)
+    return next((model for key, model in PROVIDER_DEFAULTS if _setting(key)), OFFLINE_MODEL)
+
+
+def default_embedding_model() -> str:
+    """The LiteLLM name of the embedding model (the course's other projects embed, this one doesn't)."""
+    return _setting("OLLAMA_EMBED_MODEL", OLLAMA_EMBED_DEFAULT) if _use_ollama() else EMBED_DEFAULT
+
+
+def missing_key(model: str) -> str | None:
+    """The environment variable that ``model`` needs and that isn't set, or None."""
+    key = next((key for prefix, key in KEY_OF_PREFIX.items() if model.startswith(prefix)), None)
+    return key if key and not _setting(key) else None
+
+
+# --- this project ---------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Config:
+    """Settings of one run; ``max_tokens`` limits one reply, ``token_budget`` the whole run."""
+
+    model: str = OFFLINE_MODEL
+    temperature: float = 0.2  # low: an agent should act the same way twice
+    max_tokens: int = 1024
+    repo_root: str = "."
+    max_steps: int = 10
+    token_budget: int = 20_000
+
+
+def load_config() -> Config:
+    """Read ``.env`` and the environment into a `Config`.
+
+    Raises ValueError, which names the variable, for a value that isn't a number of the right kind.
+    """
+    try:
+        load_dotenv(find_dotenv())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"the file .env can't be read: {error}") from error
+    return Config(
+        model=default_model(),
+        temperature=_number("CHATBOT_TEMPERATURE", float, Config.temperature),
+        max_tokens=_number("CHATBOT_MAX_TOKENS", int, Config.max_tokens, least=1),
+        repo_root=_setting("AGENT_REPO_ROOT", Config.repo_root),
+        max_steps=_number("AGENT_MAX_STEPS", int, Config.max_steps),
+        token_budget=_number("AGENT_TOKEN_BUDGET", int, Config.token_budget),
+    )
+
+
+def _number(name: str, kind: type, default: float, least: float = 0) -> float:
+    text = _setting(name)
+    try:
+        value = kind(text) if text else default
+    except ValueError:
+        value = math.nan
+    if not least <= value < math.inf:
+        what = "whole number" if kind is int else "number"
+        raise ValueError(f"{name} must be a {what} of at least {least}, not {text!r}")
+    return value
