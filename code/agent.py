@@ -6,6 +6,7 @@ Everything that goes beyond the loop wraps one of its two seams: ``complete`` (o
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
@@ -128,6 +129,50 @@ def describe_error(error: Exception) -> str:
     if not text or isinstance(error, KeyError):
         text = f"{type(error).__name__}: {text}".removesuffix(": ")
     return "Error: " + text[:MAX_ERROR_CHARS].encode("utf-8", "replace").decode()
+
+
+def wire_messages(messages: list) -> list[dict]:
+    """The transcript as plain dicts that every provider takes; ``messages`` stays as it is.
+
+    Fields of ours are left out, arguments become valid JSON objects, tool names legal ones, and ids
+    unique, the call's and its result's alike. Each call has its result right behind it: one that
+    is missing (after an interrupt) is said to be, one without a call is dropped.
+    """
+    sent, ids, waiting = [], set(), []
+    for message in messages:
+        role = get_field(message, "role") or "assistant"
+        content = _clean_text(get_field(message, "content"))
+        if role == "tool":
+            if waiting:
+                sent.append({"role": "tool", "tool_call_id": waiting.pop(0), "content": content or "(no output)"})
+            continue
+        _fill_in(sent, waiting)
+        turn = {"role": role, "content": content}
+        if role == "assistant" and (calls := parse_tool_calls(message)):
+            turn["tool_calls"] = []
+            for call in calls:
+                call_id = call.id if call.id and call.id not in ids else f"call_{len(ids)}"
+                ids.add(call_id)
+                waiting.append(call_id)
+                name = re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:64] or "unknown"
+                arguments = "{}" if MALFORMED in call.arguments else json.dumps(call.arguments)
+                turn["tool_calls"].append(
+                    {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+                )
+        sent.append(turn)
+    _fill_in(sent, waiting)
+    return sent
+
+
+def _fill_in(sent: list[dict], waiting: list[str]) -> None:
+    while waiting:
+        sent.append({"role": "tool", "tool_call_id": waiting.pop(0), "content": "Error: interrupted, no result"})
+
+
+def _clean_text(content: Any) -> str:
+    if isinstance(content, list):  # parts, as some providers send them
+        content = "".join(part if isinstance(part, str) else get_field(part, "text") or "" for part in content)
+    return str(content or "").encode("utf-8", "replace").decode()
 
 
 def run_agent(

@@ -1,13 +1,16 @@
-"""config.py: which model drives the agent, and the limits of a run.
+"""config.py: which model drives the agent, how its provider is called, and the limits of a run.
 
-Role: provided. The provider block is the same in every project of the course; `Config` is this
-project's own. Everything comes from the environment, and from the first ``.env`` in this folder or
+Role: provided. The provider block is the same in every project of the course; the rest is this
+project's own. Settings come from the environment, and from the first ``.env`` in this folder or
 above, which `load_config` reads; what is set in the environment wins over the file.
 """
 
 import math
 import os
+import re
+import time
 from dataclasses import dataclass
+from typing import Any
 
 from dotenv import find_dotenv, load_dotenv
 
@@ -61,6 +64,62 @@ def missing_key(model: str) -> str | None:
     """The environment variable that ``model`` needs and that isn't set, or None."""
     key = next((key for prefix, key in KEY_OF_PREFIX.items() if model.startswith(prefix)), None)
     return key if key and not _setting(key) else None
+
+
+# --- calling the provider --------------------------------------------------------------------------
+TRIES = 4
+TIMEOUT_SECONDS = 120
+LONGEST_WAIT_SECONDS = 60
+
+
+class ProviderError(Exception):
+    """The model could not be asked; the message is one sentence."""
+
+
+def load_litellm() -> Any:
+    """Import LiteLLM, quiet and offline. It takes seconds of CPU, so only when a model is called."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else it fetches prices at import
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # else it reads .env behind our back
+    os.environ.setdefault("LITELLM_LOG", "ERROR")
+    import litellm
+
+    litellm.suppress_debug_info = True
+    litellm.disable_hf_tokenizer_download = True
+    litellm.drop_params = True  # some models refuse a temperature
+    return litellm
+
+
+def call_provider(litellm: Any, **request: Any) -> Any:
+    """``litellm.completion(**request)``, with a time-out and a bounded number of tries.
+
+    Tries again after rate limits, time-outs, overload and lost connections, waiting as long as the
+    provider asks. Raises ProviderError, with the first line of the provider's error.
+    """
+    for attempt in range(1, TRIES + 1):
+        try:
+            reply = litellm.completion(timeout=TIMEOUT_SECONDS, max_retries=0, **request)
+            if reply.choices:
+                return reply
+            raise TimeoutError("the reply holds no choice")
+        except Exception as error:
+            wait = seconds_to_wait(error, attempt)
+            if attempt == TRIES or wait is None:
+                first_line = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+                raise ProviderError(f"the model {request['model']} can't be asked: {first_line}") from error
+            time.sleep(wait)
+
+
+def seconds_to_wait(error: Exception, attempt: int) -> float | None:
+    """Seconds to wait after the failed ``attempt`` (1 is the first), or None when it would fail again."""
+    status, text = getattr(error, "status_code", None), str(error).lower()
+    passing = isinstance(error, TimeoutError) or status in (408, 429, 502, 503, 504, 529)
+    if status == 500:  # a lost connection, too; but a history that the server can't parse stays so
+        passing = not re.search(r"pars|json|template|tool_call|credential|api.?key", text)
+    if not passing or "too large" in text or "quota" in text:
+        return None
+    asked = str((getattr(error, "litellm_response_headers", None) or {}).get("retry-after", ""))
+    wait = float(asked) if re.fullmatch(r"\d+(\.\d+)?", asked) else 2.0 ** (attempt - 1)
+    return wait if wait <= LONGEST_WAIT_SECONDS else None
 
 
 # --- this project ---------------------------------------------------------------------------------

@@ -1,10 +1,18 @@
-"""evaluate.py: score one run, from its result alone.
+"""evaluate.py: watch a run, and score it from its result alone.
 
-Role: learner (`evaluate_run`, M4). Score and stop reason stay apart: the score says how good the
-run was, the stop reason says how it ended.
+Role: learner. `evaluate_run` (M4) is learner-owned; `Trace` is provided. Score and stop reason stay
+apart: the score says how good the run was, the stop reason says how it ended.
 """
 
-from agent import RunResult
+import json
+import os
+import re
+import time
+from collections.abc import Callable
+from typing import Any, TextIO
+
+from agent import RunResult, describe_error, estimate_tokens, parse_tool_calls
+from safety import Action
 
 
 def evaluate_run(result: RunResult, expected: dict) -> dict:
@@ -34,3 +42,100 @@ def evaluate_run(result: RunResult, expected: dict) -> dict:
         "efficiency": min(1.0, expected["optimal_steps"] / max(result.steps, 1)),
         "stop_reason": result.stop_reason,
     }
+
+
+SHOWN_LINES = 6
+SHOWN_CHARS = 160
+KEPT_CHARS = 2000
+
+
+class Trace:
+    """Watches a run through its two seams: tells it to a person as it happens, and to a file.
+
+    ``show`` gets each line, which `lines` keeps. ``file``, when given, gets one JSON event a line,
+    flushed before and after each model call and tool call; values of environment variables that
+    look like secrets never reach it.
+    """
+
+    def __init__(self, show: Callable[[str], None], file: TextIO | None = None) -> None:
+        self.show, self.file, self.lines = show, file, []
+        self.steps = self.tokens = 0
+        self.start = time.monotonic()
+        named = re.compile("KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+        self.secrets = [value for name, value in os.environ.items() if named.search(name) and len(value) >= 8]
+
+    def event(self, kind: str, **data: Any) -> None:
+        """Write one event: its ``kind``, the seconds since the start, the step, and ``data``."""
+        if self.file is None:
+            return
+        event = {"event": kind, "seconds": round(time.monotonic() - self.start, 3), "step": self.steps}
+        line = json.dumps(event | {key: self._safe(value) for key, value in data.items()})
+        try:
+            print(line, file=self.file, flush=True)
+        except OSError as error:  # a full disk must not end a run that is being paid for
+            self.file = None
+            self.say(f"the trace is broken off: {error.strerror}")
+
+    def _safe(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: self._safe(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._safe(item) for item in value]
+        if isinstance(value, str):
+            for secret in self.secrets:
+                value = value.replace(secret, "[secret]")
+            return value if len(value) <= KEPT_CHARS else f"{value[:KEPT_CHARS]}[{len(value) - KEPT_CHARS} more]"
+        return value if isinstance(value, (int, float, type(None))) else str(value)
+
+    def say(self, line: str) -> None:
+        """Tell a person one line, made safe for a terminal."""
+        line = "".join(c if c.isprintable() else " " for c in line)
+        self.lines.append(line)
+        self.show(line)
+
+    def _excerpt(self, label: str, text: str) -> None:
+        lines = text.strip().splitlines() or [""]
+        for line in lines[:SHOWN_LINES]:
+            self.say(f"    {label:<12} {line[:SHOWN_CHARS]}{'…' * (len(line) > SHOWN_CHARS)}")
+            label = ""
+        if len(lines) > SHOWN_LINES:
+            self.say(f"    {label:<12} … {len(lines) - SHOWN_LINES} more lines")
+
+    def watch_complete(self, complete: Callable) -> Callable:
+        """``complete``, watched."""
+
+        def watched(messages: list, tools: list) -> Any:
+            self.event("model_call", messages=len(messages))
+            try:
+                message = complete(messages, tools)
+            except BaseException as error:
+                self.event("model_error", error=describe_error(error))
+                raise
+            used = estimate_tokens(message)
+            self.steps, self.tokens = self.steps + 1, self.tokens + used
+            calls = [{"tool": call.name, "arguments": call.arguments} for call in parse_tool_calls(message)]
+            self.event("model_reply", tokens=used, content=message.content, calls=calls)
+            self.say(f"step {self.steps}: {self.tokens} tokens, {time.monotonic() - self.start:.1f} s so far")
+            if calls and message.content:
+                self._excerpt("thought", str(message.content))
+            return message
+
+        return watched
+
+    def watch_dispatch(self, dispatch: Callable) -> Callable:
+        """``dispatch``, watched."""
+
+        def watched(name: str, arguments: dict, repo_root: Any) -> str:
+            self._excerpt("action", str(Action(name, arguments)))
+            self.event("tool_call", tool=name, arguments=arguments)
+            try:
+                observation = dispatch(name, arguments, repo_root)
+            except Exception as error:
+                self.event("tool_result", tool=name, error=describe_error(error))
+                self._excerpt("observation", describe_error(error))
+                raise
+            self.event("tool_result", tool=name, result=observation)
+            self._excerpt("observation", str(observation))
+            return observation
+
+        return watched

@@ -1,0 +1,226 @@
+"""Run a tool-calling agent on a repository, within a budget, and say why it stopped.
+
+examples:
+  python agent_app.py "where is run_agent defined?" --repo .
+  python agent_app.py "what model does this repo default to?" --expect offline --optimal-steps 3
+  python agent_app.py "list the files in tests" --quiet
+  python agent_app.py "which files use Action?" --model claude-haiku-5-5 --max-steps 6 --json
+
+exit codes:
+  0 answered (and completed, with --expect)    1 no answer, or not completed
+  2 bad usage, configuration or repository, or a milestone is missing
+  3 the provider failed                        130 interrupted
+"""
+
+# Role: provided. The orchestrator: system prompt, live `complete`, budget, trace, answer and score.
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import agent
+from agent import RunResult, get_field, run_agent, wire_messages
+from config import OFFLINE_MODEL, Config, ProviderError, call_provider, load_config, load_litellm, missing_key
+from evaluate import Trace, evaluate_run
+from safety import BudgetTracker, detect_stuck
+from tools import list_directory
+
+SYSTEM_PROMPT = """\
+You answer questions about a code repository. You can't see its files; you look with the tools.
+Work in small steps: search for a name, read the file that the hit names, then answer.
+- Never call the same tool with the same arguments twice.
+- When a tool returns an error, read it and try something else.
+- When you have seen the answer, reply in plain text with the exact name or value and the file it is in.
+
+Top level of the repository:
+{listing}"""
+
+
+def build_messages(task: str, repo_root: str | Path) -> list[dict]:
+    """The two messages that a run starts from: system prompt and task."""
+    prompt = SYSTEM_PROMPT.format(listing=list_directory(repo_root))
+    return [{"role": "system", "content": prompt}, {"role": "user", "content": task}]
+
+
+def make_complete(config: Config) -> Callable[[list, list], Any]:
+    """The live ``complete(messages, tools)``: one call of ``config.model`` through LiteLLM.
+
+    The message carries the provider's counts (``tokens_used`` in all, ``prompt_tokens``,
+    ``completion_tokens``) and ``cost`` in USD, None when unknown. Raises ProviderError.
+    """
+    litellm = load_litellm()
+    if config.model.startswith("offline/"):
+        from lab.keyword_model import register
+
+        register(litellm)
+
+    def complete(messages: list, tools: list) -> Any:
+        reply = call_provider(
+            litellm,
+            model=config.model,
+            messages=wire_messages(messages),
+            tools=tools,
+            tool_choice="auto",
+            temperature=config.temperature,
+            max_tokens=config.max_tokens,
+        )
+        message, usage = reply.choices[0].message, get_field(reply, "usage")
+        counts = [get_field(usage, name) for name in ("prompt_tokens", "completion_tokens", "total_tokens")]
+        prompt, completion, total = (max(0, count) if isinstance(count, int) else 0 for count in counts)
+        return SimpleNamespace(
+            role="assistant",
+            content=message.content,
+            tool_calls=message.tool_calls or None,
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            tokens_used=total or prompt + completion,
+            cost=(get_field(reply, "_hidden_params") or {}).get("response_cost"),
+        )
+
+    return complete
+
+
+def missing_milestone() -> str | None:
+    """What the first learner-owned function that is still a stub says, or None."""
+    for probe in (
+        lambda: detect_stuck([], 3),
+        lambda: BudgetTracker(1, 1).tick(1),
+        lambda: BudgetTracker(1, 1).over_budget(),
+        lambda: run_agent([], ".", None, BudgetTracker(0, 0)),
+        lambda: evaluate_run(RunResult("", [], 1, 1, ""), {"answer_contains": "x", "optimal_steps": 1}),
+    ):
+        try:
+            probe()
+        except NotImplementedError as error:
+            return str(error)
+        except Exception:  # a learner's bug shows better in the run itself
+            pass
+    return None
+
+
+def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
+    """The command line ``argv``; ends the process with code 2 on bad usage."""
+    about, _, epilog = __doc__.partition("\n\n")
+    parser = argparse.ArgumentParser(
+        description=about, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("task", help="what to find out")
+    add("--repo", metavar="DIR", help="the repository to look at (default: AGENT_REPO_ROOT, else .)")
+    add("--model", metavar="NAME", help="LiteLLM's name of the model (default: from the environment)")
+    add("--max-steps", metavar="N", type=whole, help="ceiling of model calls (default: 10)")
+    add("--token-budget", metavar="N", type=whole, help="ceiling of tokens (default: 20000)")
+    add("--expect", metavar="TEXT", type=filled, help="completed means: the answer contains TEXT")
+    add("--optimal-steps", metavar="N", type=whole, default=2, help="steps of the best run (default: 2)")
+    add("--trace", metavar="FILE", help="write the run to FILE, one JSON event a line, as it happens")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--quiet", action="store_true", help="print the answer only")
+    output.add_argument("--json", action="store_true", help="print one JSON object; the trace on stderr")
+    options = parser.parse_args(argv)
+    if not options.task.strip():
+        parser.error("the task is empty")
+    return options
+
+
+def whole(text: str) -> int:
+    """A whole number of at least 0, or argparse's error."""
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
+    return int(text)
+
+
+def filled(text: str) -> str:
+    """A text that isn't blank, or argparse's error."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("a blank text is in every answer")
+    return text
+
+
+def configure(options: argparse.Namespace) -> Config:
+    """Environment and flags as one `Config`, checked. Raises ValueError, a sentence for a person."""
+    names = {"repo_root": "repo", "model": "model", "max_steps": "max_steps", "token_budget": "token_budget"}
+    given = {field: getattr(options, flag) for field, flag in names.items()}
+    config = replace(load_config(), **{field: value for field, value in given.items() if value is not None})
+    if missing := missing_milestone():
+        raise ValueError(f"a milestone is missing: {missing}")
+    if key := missing_key(config.model):
+        raise ValueError(f"the model {config.model} needs {key}; set it in the environment or in .env")
+    try:
+        os.listdir(config.repo_root)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"the repository {config.repo_root!r} can't be read: {reason}") from error
+    return config
+
+
+def run(options: argparse.Namespace, config: Config, trace: Trace) -> int:
+    """Run the task, print what ``options`` ask for, return the exit code."""
+    trace.say(f"model {config.model}, repository {config.repo_root}")
+    trace.say(f"at most {config.max_steps} steps and {config.token_budget} tokens")
+    if config.model == OFFLINE_MODEL:
+        from lab.keyword_model import NOTICE
+
+        trace.say(NOTICE)
+    trace.event("run", task=options.task, model=config.model, repo=config.repo_root)
+    result = run_agent(
+        build_messages(options.task, config.repo_root),
+        config.repo_root,
+        trace.watch_complete(make_complete(config)),
+        BudgetTracker(config.max_steps, config.token_budget),
+        dispatch=trace.watch_dispatch(agent.dispatch_tool),
+    )
+    trace.event("end", **{key: value for key, value in asdict(result).items() if key != "history"})
+    score = evaluate_run(result, {"answer_contains": options.expect or "", "optimal_steps": options.optimal_steps})
+    score["completed"] = score["completed"] if options.expect else None
+    answered = result.stop_reason == "answered" and (result.answer or "").strip()
+    stopped = f"{result.stop_reason}{f' ({result.detail})' if result.detail else ''}"
+    if options.json:
+        print(json.dumps(asdict(result) | {"evaluation": score}, indent=2))
+    elif options.quiet:
+        print(answered or f"no answer: {stopped}", file=sys.stdout if answered else sys.stderr)
+    else:
+        judged = {True: "yes", False: "no", None: "not judged (no --expect)"}[score["completed"]]
+        print(f"\nanswer: {answered or '(none)'}\n\nstop_reason: {stopped}\ncompleted: {judged}")
+        print(f"steps: {result.steps} (optimal: {options.optimal_steps}), efficiency: {score['efficiency']:.2f}")
+        print(f"tool calls: {score['tool_calls']}, tokens: {result.tokens}")
+    return 0 if answered and score["completed"] is not False else 1
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line ``argv`` (default: the process's own) and return the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")
+    options = parse_arguments(argv)
+    out = sys.stderr if options.json else sys.stdout
+    show = (lambda line: None) if options.quiet else lambda line: print(line, file=out, flush=True)
+    trace = Trace(show)
+    try:
+        config = configure(options)
+        if options.trace:
+            trace.file = open(options.trace, "x", encoding="utf-8")
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    try:
+        return run(options, config, trace)
+    except ProviderError as error:
+        code, sentence = 3, f"error: {error}"
+    except KeyboardInterrupt:
+        code, sentence = 130, f"interrupted after {trace.steps} steps and {trace.tokens} tokens"
+    finally:
+        if trace.file:
+            trace.file.close()
+    if options.quiet and trace.steps:
+        print(*trace.lines, sep="\n", file=sys.stderr)
+    print(sentence, file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
