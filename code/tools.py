@@ -113,8 +113,9 @@ def _window(file: BinaryIO, first: int) -> str:
     last = first + shown.count("\n") - 1
     rest = file.read(AHEAD)
     total = first - 1 + data.count(b"\n") + rest.count(b"\n") + (not (rest or data).endswith(b"\n"))
-    more = f"; go on with start_line={last + 1}" if last < total else ""
-    return f"{shown}[lines {first} to {last} of {'at least ' * (len(rest) == AHEAD)}{total}{cut}{more}]"
+    ahead = len(rest) == AHEAD  # there may be more than was counted
+    more = f"; go on with start_line={last + 1}" if last < total or ahead else ""
+    return f"{shown}[lines {first} to {last} of {'at least ' * ahead}{total}{cut}{more}]"
 
 
 def list_directory(repo_root: str | Path, path: str = ".") -> str:
