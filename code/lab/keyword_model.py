@@ -20,6 +20,7 @@ NOTICE = (
     "For a real model, set LLM_MODEL or a provider's key in .env."
 )
 MAX_TURNS = 6  # turns with tool calls for one task; after them it answers with what it has
+MAX_SEEN = 32_000  # and so it does once the results hold this many characters
 CHARS_PER_TOKEN = 4
 
 
@@ -52,7 +53,7 @@ def reply(messages: list, tools: bool = True) -> dict:
     ``messages`` is the transcript, dicts or message objects; the task is its last user message.
     Without ``tools`` no call is made: the first line of the task is the question, and the answer
     comes from the rest of its text. The same messages always give the same reply, no call is ever
-    repeated, and after six turns with calls it answers.
+    repeated, and after six turns with calls, or 32,000 characters of results, it answers.
     """
     task, results, turns, asked = _read_transcript(messages)
     if not tools:
@@ -62,7 +63,7 @@ def reply(messages: list, tools: bool = True) -> dict:
         thought, calls = next(plan)
         while True:
             missing = [call for call in calls if _key(*call) not in results]
-            if missing and turns < MAX_TURNS:
+            if missing and turns < MAX_TURNS and sum(map(len, results.values())) < MAX_SEEN:
                 calls = [_tool_call(asked + number, *call) for number, call in enumerate(missing, 1)]
                 return {"content": thought, "tool_calls": calls}
             thought, calls = plan.send([results.get(_key(*call), "") for call in calls])

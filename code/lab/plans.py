@@ -15,6 +15,7 @@ from tools import MAX_HITS
 SHOWN = 8  # lines an answer stands on
 TOP = 120  # a line up to here is read from the top of its file
 MAX_QUERY = 100
+MAX_FOLDERS = 12  # looked into for a name
 HEAD = 60  # lines that the head of a definition may take
 
 Turns = Generator[tuple[str, list[tuple[str, dict]]], list[str], Any]
@@ -26,8 +27,8 @@ _DEFINED = (
 )
 _ASSIGNED = r"\s*(?:self\.|cls\.)?(?:{0})\s*(?::[^=]*)?=(?!=)|\s+(?:{0})\s*:\s*[A-Za-z][\w\[\]., |]*$"
 _SET = (
-    r"(?:(?<![\w.])|(?<=self\.)|(?<=cls\.))({0})\s*(?::\s*[^=#():]+?)?\s*=(?!=)\s*(\S.*)"
-    r"|[\"']({0})[\"']\s*[,:]\s*(\S.*)"
+    r"(?:(?<![\w.\"'])|(?<=self\.)|(?<=cls\.))({0})\s*(?::\s*[^=#():]+?)?\s*=(?!=)\s*(\S.*)"
+    r"|[\"']({0})[\"']\s*(?::\s*|,(?:.*,)?\s*)(\S.*)"
 )
 _LITERAL = re.compile(r"[-+]?\.?\d|[rbuf]?[\"']|(?:None|True|False|true|false|null)\b|[\[{(]")
 _SYMBOL = re.compile(r"(?:\w+\.)*([^\W\d]\w*)")
@@ -58,11 +59,12 @@ class Page(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """A line that gives a name a value, and how likely it is a default (the higher the likelier)."""
+    """A line that gives a name a value, how likely that is a default, and whether the value says something itself."""
 
     hit: Hit
     value: str
     weight: int
+    sure: bool
 
 
 def plan_for(task: str) -> Turns:
@@ -115,11 +117,21 @@ def _entries(*paths: str) -> Turns:
     return [None if not result or result.startswith("Error: ") else result.split("\n") for result in results]
 
 
+def _find(wanted: str) -> Turns:
+    """The paths that end in the name of ``wanted``, down to two levels; a directory's name ends with ``/``."""
+    [root] = yield from _entries(".")
+    tops = [entry for entry in root or [] if entry.endswith("/")][:MAX_FOLDERS]
+    listed = (yield from _entries(*(top.rstrip("/") for top in tops))) if tops else []
+    paths = [*(root or []), *(top + name for top, names in zip(tops, listed) for name in names or [])]
+    name = re.search(r"[^/]*/?$", wanted)[0].lower()
+    return [path for path in paths if f"/{path.lower()}".endswith(f"/{name}")][:1]
+
+
 # Where a name is defined.
 
 
-def _definitions(question: Question) -> Turns:
-    """The lines that define one of the names, likeliest first; ``[]`` when none does."""
+def _definitions(question: Question, values: bool = True) -> Turns:
+    """The lines that define one of the names, likeliest first, assignments if ``values``; ``[]`` when none does."""
     owners = [part for name in question.names[:1] if question.exact for part in name.split(".")[:-1]]
     targets = [name.rsplit(".", 1)[-1] for name in question.names]
     targets = [target for target in targets if target.isidentifier()][:4]
@@ -132,9 +144,9 @@ def _definitions(question: Question) -> Turns:
     else:
         turns, words = [targets], rf"\w*(?:{words})\w*"
     turns[0] += [f"class {owner}" for owner in owners]
-    for queries in turns:
+    for queries in turns if values else turns[:1]:
         hits, _ = yield from _search(f"I look for the definition of {_quoted(targets)}.", *queries)
-        for shape in (_DEFINED, _ASSIGNED):
+        for shape in (_DEFINED, _ASSIGNED) if values else (_DEFINED,):
             if found := [hit for hit in hits if re.match(shape.format(words), hit.text)]:
                 starts = [hit for hit in hits if owners and re.match(_DEFINED.format(owners[0]), hit.text)]
                 return _members_first(_ranked(found, question), starts)
@@ -194,7 +206,7 @@ def _uses(question: Question) -> Turns:
     if not hits:
         return _nothing(names)
     uses = [hit for hit in hits if not re.match(_DEFINED.format(word), hit.text)]
-    for verb, shape in (("import", rf"\s*(?:from|import)\b.*{word}"), ("call", rf".*{word}\(")):
+    for verb, shape in (("import", rf"\s*(?:from|import)\b.*{word}|\s+{word}(?: as \w+)?,?$"), ("call", rf".*{word}\(")):
         if re.search(rf"\b{verb}(?:s|ed|er|ers)?\b", question.text):
             uses = [hit for hit in uses if re.match(shape, hit.text)] or uses
     if not uses:
@@ -221,15 +233,10 @@ def _list(question: Question) -> Turns:
     wanted = (*question.paths, *question.names, ".")[0].rstrip("/") or "."
     [entries] = yield from _entries(wanted)
     if entries is None:
-        [root] = yield from _entries(".")
-        tops = [entry[:-1] for entry in root or [] if entry.endswith("/")]
-        listed = (yield from _entries(*tops[:SHOWN])) if tops else []
-        inner = [f"{top}/{name[:-1]}" for top, names in zip(tops, listed) for name in names or [] if name.endswith("/")]
-        name = wanted.lower().rsplit("/", 1)[-1]
-        found = [path for path in tops + inner if path.lower().rsplit("/", 1)[-1] == name]
+        found = yield from _find(f"{wanted}/")
         if not found:
             return f"I can't answer this: I found no directory `{wanted}`."
-        wanted = found[0]
+        wanted = found[0].rstrip("/")
         [entries] = yield from _entries(wanted)
     notes = [entry for entry in entries or [] if entry.startswith("[")]
     names = [entry for entry in entries or [] if entry not in notes and entry != "(empty directory)"]
@@ -299,8 +306,11 @@ def _does(question: Question) -> Turns:
 
 
 def _module(question: Question, *paths: str) -> Turns:
-    """What the first of ``paths`` that is there says about itself."""
-    results = yield f"I try {', '.join(paths)}.", [("read_file", {"path": path}) for path in paths]
+    """What the first of ``paths`` that is there, or one of that name elsewhere, says about itself."""
+    results = yield f"I try {_quoted(paths)}.", [("read_file", {"path": path}) for path in paths]
+    if all(not result or result.startswith("Error: ") for result in results):
+        paths = yield from _find(paths[0])
+        results = (yield f"I read {_quoted(paths)}.", [("read_file", {"path": paths[0]})]) if paths else []
     for path, result in zip(paths, results):
         if result and not result.startswith("Error: "):
             hits = Page(path, 1, result.split("\n")).hits()
@@ -366,7 +376,9 @@ def _comment_above(page: Page, line: int) -> list[Hit]:
 
 
 def _prose(hits: list[Hit]) -> list[Hit]:
-    """The first lines that are neither blank, badges, markup nor fences."""
+    """The first lines that are neither blank, comments, badges, markup nor fences."""
+    if hits and hits[0].text.startswith("<!--"):
+        hits = hits[next((n for n, hit in enumerate(hits, 1) if "-->" in hit.text), 0) :]
     return [hit for hit in hits if hit.text.strip() and not re.match(r"\s*(?:<|\[?!\[|```|#!|---|===|[{}]$)", hit.text)][: SHOWN // 2]
 
 
@@ -379,11 +391,12 @@ def _default(question: Question) -> Turns:
     *qualifiers, name = question.names[0].split(".") if question.exact else [question.names[0]]
     name = name.lstrip("-").replace("-", "_")
     owners = [part for owner in (*qualifiers, *question.context) for part in owner.split(".")[-1:] if part.isidentifier()]
-    if owners and (answer := (yield from _default_of(question, owners, name))):
+    answer, mentions = (yield from _default_of(question, owners[0], name)) if owners else (None, [])
+    if answer:
         return answer
     derived = [spelt for stem in question.names[:1] for spelt in spellings([question.what or "default", stem])[:2]]
     written = [name, *spellings([name])] if question.exact else list(question.names)
-    direct = [f"{name}=", f"{name} =", f"{name}:"] if question.exact else written
+    direct = [f"{name}=", f"{name} =", f"{name}:", f'"{name}"'][: 3 + name.isupper()] if question.exact else written
     looks_written = question.exact and (f"`{question.names[0]}`" in question.text or not name.islower() or "_" in name)
     rounds = [(direct, _either(written)), (derived, rf"\w*(?:{'|'.join(derived)})\w*")]
     if not question.exact:
@@ -394,23 +407,33 @@ def _default(question: Question) -> Turns:
         makers = [hit for hit in makers if queries is derived and not hit.text.lstrip().startswith("class")]
         if makers:
             return (yield from _computed(question, makers[0]))
-        if settings := _settings(hits, question, words):
+        settings = _settings(hits, question, words)
+        if queries is direct and not looks_written:
+            settings = [setting for setting in settings if setting.sure and not mentions]
+        if settings:
             return (yield from _followed(question, settings))
+    if mentions:
+        return _answer(f"I found nothing that sets {_quoted(question.names[:1])}; these lines mention it:", mentions)
     return (yield from _other(question))
 
 
-def _default_of(question: Question, owners: list[str], name: str) -> Turns:
-    """The default of ``name`` inside the first of ``owners`` that is defined, or None."""
-    asked = Question(question.kind, question.text, tuple(owners[:1]), True, question.context, question.paths, question.words)
-    found = yield from _definitions(asked)
-    for path, line, _ in [hit for hit in found if re.match(_DEFINED.format(r"\w+"), hit.text)][:1]:
-        page = yield from _read(f"I read {path}, where {_quoted(owners[:1])} stands.", path, line)
-        block = _block(page, line)
+def _default_of(question: Question, owner: str, name: str) -> Turns:
+    """The answer that the definition of ``owner`` gives, or None; and its lines that mention ``name``."""
+    asked = Question(question.kind, question.text, (owner,), True, question.context, question.paths, question.words)
+    found = yield from _definitions(asked, values=False)
+    mentions: list[Hit] = []
+    page = Page("", 1, [])
+    for path, line, _ in found[:3]:  # the first may be an overload, without a value
+        if path != page.path or not _block(page, line):
+            page = yield from _read(f"I read {path}, where `{owner}` stands.", path, line)
+        head, body = _split_head(_block(page, line)) if _block(page, line) else ([], [])
         words = _either([name, *spellings([name])])
-        head, body = _split_head(block) if block else ([], [])
         if settings := _settings(head, question, words) or _settings(body, question, words):
-            return (yield from _followed(question, settings, [head[0]]))
-    return None
+            return (yield from _followed(question, settings, head[:1])), []
+        mentions += head[:1] + [hit for hit in body if re.search(rf"\b{_stem(name)}", hit.text)]
+        if path != found[-1].path:
+            break
+    return None, mentions[1:] and mentions
 
 
 def _settings(hits: list[Hit], question: Question, words: str) -> list[Setting]:
@@ -421,15 +444,15 @@ def _settings(hits: list[Hit], question: Question, words: str) -> list[Setting]:
             name, value = (match[1], match[2]) if match[1] else (match[3], match[4])
             value = _first_value(value)
             symbol = _SYMBOL.fullmatch(value)
-            if not value or (symbol and symbol[1] == name):
+            if value in ("", "...") or (symbol and symbol[1] == name and match[1]):
                 continue  # f(name=name) says nothing
-            weight = 4 if _LITERAL.match(value) else 3 if _GETTER.match(value) else 2 if symbol else 0
+            kind = 4 if _LITERAL.match(value) else 3 if _GETTER.match(value) else 2 if symbol else 0
             start = hit.text.lstrip()
             leads = start.startswith(("def ", "async def ", name))
-            weight += (2 + 2 * (start == hit.text)) * leads - (not leads)
+            weight = kind + (2 + 2 * (start == hit.text)) * leads - (not leads)
             weight -= 6 * start.startswith(("#", ">>>", "...", "*", "//"))
             weight += _weight(hit.path, question) - (match[1] is None) + ("default" in name.lower())
-            found.append(Setting(hit, value, weight))
+            found.append(Setting(hit, value, weight, kind > 0))
     return sorted(found, key=lambda setting: (-setting.weight, setting.hit.path.count("/")))
 
 
@@ -452,9 +475,12 @@ def _first_value(text: str) -> str:
 
 def _followed(question: Question, settings: list[Setting], support: list[Hit] | None = None) -> Turns:
     """Answer with the likeliest of ``settings``; a value that is itself a name is looked up first."""
-    hit, value, _ = settings[0]
+    hit, value, *_ = settings[0]
     support = [*(support or []), hit]
     lead = f"{_quoted(question.names[:1])} is set to {value} at {hit.path}:{hit.line}"
+    if value.endswith(("(", "[", "{")):
+        page = yield from _read(f"The value goes on; I read {hit.path}.", hit.path, hit.line)
+        return _answer(f"{lead}:", [*support, *_split_head(page.hits(hit.line))[0]])
     symbol, call = _SYMBOL.fullmatch(value), re.fullmatch(r"(?:\w+\.)*(\w+)\(\)", value)
     if symbol and not _LITERAL.match(value):
         name = symbol[1]
@@ -496,10 +522,14 @@ def _other(question: Question) -> Turns:
         return "I can't answer this: the task names nothing to look for. I only search for words."
     pairs = ["_".join(pair).lower() for pair in zip(question.words, question.words[1:]) if not {*pair} & {*question.names}]
     first = [*question.names[:2], *pairs[: 3 - len(question.names[:2])]]
-    hits, _ = yield from _search(f"I look for {_quoted(first)}.", *first) if first else ([], False)
-    stems = [_stem(word) for word in words if word not in question.names][:3]
-    if stems and (len(hits) < 3 or not question.names):
-        more, _ = yield from _search(f"I look for the words {', '.join(stems)}.", *stems)
+    hits, _ = (yield from _search(f"I look for {_quoted(first)}.", *first)) if first else ([], False)
+    named = [hit for hit in hits if any(name in hit.text for name in question.names)]
+    if question.exact and question.names and question.kind != "other" and not named:
+        return _nothing(question.names)
+    stems = [pair.upper() for pair in pairs if any(pair in hit.text for hit in hits)][:1]
+    stems += [_stem(word) for word in words if word not in question.names][: 3 - len(stems)]
+    if stems and len(named) < 3:
+        more, _ = yield from _search(f"I look for {_quoted(stems)}.", *stems)
         hits = list(dict.fromkeys(hits + more))
     if not hits:
         return _nothing(question.names or question.words)
@@ -516,6 +546,7 @@ def _closest(hits: list[Hit], question: Question) -> list[Hit]:
     held = {hit: [stem for stem in stems if stem in hit.text.lower()] for hit in hits}
     count = {stem: sum(stem in found for found in held.values()) for stem in stems}
     score = {hit: sum(1 + 1 / count[stem] for stem in found) for hit, found in held.items()}
+    score = {hit: value + 3 * any(name in hit.text for name in question.names) for hit, value in score.items()}
     rank = {hit: _weight(hit.path, question) / 4 for hit in hits}
     return sorted((hit for hit in hits if held[hit]), key=lambda hit: -score[hit] - rank[hit])
 

@@ -21,7 +21,7 @@ _IDLE = frozenset(  # words that never tell what to look for
     "a i s t about all also an and answer any anything are as at be been by can code codebase could did do does done each "
     "every find for from get give given has have how if in into is it its itself just let list look many may me much "
     "must my no not of on one only or our out please point print project question repo repository same say says see "
-    "shall should show so some something such take tell than that the their them then there these they thing this "
+    "sets shall should show so some something such take tell than that the their them then there these they thing this "
     "those to under us use used uses using very was we were what when where whether which who whose why will with "
     "within would you your".split()
 )
@@ -63,7 +63,7 @@ _SHAPES = [  # the first shape that fits decides
     ("default", rf"(?P<max>m)aximum (?:number |amount |count )?(?:of )?{_X}$"),
     ("default", rf"how (?:many|much) {_X} (?P<owner>.*?)\bat (?P<max>m)ost$"),
     ("default", rf"\bdefault (?:value |setting )?(?:of|for) {_X}$"),
-    ("default", rf"(?:what|which)(?:'s| is| are) (?!(?:the|a) default){_X} default(?: value)?(?P<tail>.*)$"),
+    ("default", rf"(?:what|which)(?:'s| is| are) (?!(?:the|a) default){_X} default(?: value)?\b(?P<tail>.*)$"),
     ("default", rf"\bdefault (?!to\b){_X}$"),
     ("default", rf"\bvalue (?:of|for|has|is) {_X}(?: have| has)?$"),
     ("default", rf"what value (?:does|do) {_X} (?:have|hold)$"),
