@@ -1,0 +1,46 @@
+"""failsafe.py: a hard cap on tool calls, and one last call that says what was found so far.
+
+When the cap is reached, the model is called once more, without tools and with an emergency prompt, and the
+run ends with that text. It stays a failed run: the stop reason is ``"max_steps"``, the text is kept beside it.
+
+Seam: ``complete``.
+Helps: long runs that found most of the answer; half an answer, marked as such, beats none.
+Hurts: the last step is the emergency's, so a run that needed every step is cut off; and the text is a
+guess of a model that wasn't finished.
+"""
+
+from typing import Any
+
+from agent import estimate_tokens, get_field
+from extras.seams import Complete, StopRun, is_task, note, said, tool_calls_so_far
+
+EMERGENCY = (
+    "The limit of this run is reached and there are no more tools. Say in plain text what you found out so "
+    "far that answers the task, and what is still open. Don't make anything up."
+)
+
+
+def turns_so_far(messages: list) -> int:
+    """How many of the model's turns came since the person's last message."""
+    count = 0
+    for message in messages:
+        count = 0 if is_task(message) else count + ((get_field(message, "role") or "assistant") == "assistant")
+    return count
+
+
+def failsafe(complete: Complete, max_calls: int = 25, max_turns: int = 48) -> Complete:
+    """``complete`` that ends the run at ``max_calls`` tool calls, or ``max_turns`` turns, since the last task.
+
+    ``max_turns`` has to leave the loop room for the emergency call: at most its own bound less one.
+    """
+
+    def capped(messages: list, tools: list) -> Any:
+        calls, turns = tool_calls_so_far(messages), turns_so_far(messages)
+        if not tools or (calls < max_calls and turns < max_turns):
+            return complete(messages, tools)
+        reply = complete([*messages, note(EMERGENCY)], [])
+        cap = f"{max_calls} tool calls" if calls >= max_calls else f"{max_turns} steps"
+        text = said(reply)["content"].strip() or None
+        raise StopRun("max_steps", f"hard cap of {cap} reached", answer=text, tokens=estimate_tokens(reply))
+
+    return capped

@@ -1,0 +1,108 @@
+"""repair.py: reads tool calls that a model wrote as text, and asks again for what can't be read.
+
+Small models know the format of a call and send it in the wrong place: a fenced JSON block, bare JSON, a
+tag. Those become real calls. A reply that is no call and no answer (only a tool's name, an announcement,
+half a call) is shown to the model with a request to put it right, a bounded number of times.
+
+Seam: ``complete``.
+Helps: models without native tool calls; without it every such call ends the run as an "answer".
+Hurts: each repair is a model call; and an answer that consists of such JSON is taken for a call.
+"""
+
+import json
+import re
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
+from agent import get_field, parse_tool_calls
+from extras.seams import Complete, StopRun, charged, note, rewritten, said
+
+MAX_REPAIRS = 2
+SENTINEL = "Error: the model gave neither a tool call nor an answer."
+REQUEST = (
+    "That is neither a tool call nor an answer: {fault}. Reply with one call as a JSON object and nothing else, "
+    'such as {{"name": "{name}", "arguments": {{...}}}}, or with the answer in plain text.'
+)
+CALL_STARTS = re.compile(r"(?:^|\n|```\w*|<\w+>)[ \t]*(?=\{)")
+ANNOUNCED = re.compile(
+    r"\b(?:I will|I'll|I am going to|I'm going to|let me|let's|I need to)\s+(?:\w+\s+){0,3}?"
+    r"(?:use|call|search|read|list|look|open|check|find|examine)\b",
+    re.IGNORECASE,
+)
+
+
+def calls_in(text: str, names: list[str]) -> list[tuple[str, dict]]:
+    """The distinct calls of tools in ``names`` that stand in ``text`` as JSON at the start of a line or block."""
+    decoder, calls, end = json.JSONDecoder(strict=False), [], 0
+    for start in CALL_STARTS.finditer(text):
+        if start.end() < end:
+            continue  # inside an object that was read
+        try:
+            value, end = decoder.raw_decode(text, start.end())
+        except (ValueError, RecursionError):
+            continue
+        value = value.get("function", value) if isinstance(value.get("function", value), dict) else value
+        name = next((value[key] for key in ("name", "tool", "function") if value.get(key) in names), None)
+        given = [value[key] for key in ("arguments", "args", "parameters") if isinstance(value.get(key), dict)]
+        if name and given and (name, given[0]) not in calls:
+            calls.append((name, given[0]))
+    return calls
+
+
+def fault_of(text: str, names: list[str]) -> str | None:
+    """Why ``text`` doesn't look like an answer; None when it does."""
+    named = [name for name in names if re.search(rf"\b{re.escape(name)}\b", text)]
+    if not text.strip():
+        return "it is empty"
+    if named and (not re.sub(rf"[\W_]|{'|'.join(map(re.escape, names))}", "", text)):
+        return "it is only the name of a tool"
+    if named and re.search(CALL_STARTS.pattern + r'\{\s*"(?:name|tool|function)"', text):
+        return "it holds a call whose JSON is incomplete or has no arguments object"
+    if len(text) < 300 and ANNOUNCED.search(text):
+        return "it announces a step and doesn't take it"
+    return None
+
+
+def repairing(complete: Complete, attempts: int = MAX_REPAIRS) -> Complete:
+    """``complete`` for models that write their calls as text.
+
+    Native calls pass unchanged, and so does text that looks like an answer. ``{"answer": "..."}`` becomes
+    its text. After ``attempts`` repairs without effect the run ends as ``"error"``. All replies are charged.
+    """
+    ids = count(1)
+
+    def repaired(messages: list, tools: list) -> Any:
+        message, paid, sent = complete(messages, tools), [], list(messages)
+        names = [tool["function"]["name"] for tool in tools]
+        while names and not parse_tool_calls(message):
+            text = said(message)["content"]
+            if calls := calls_in(text, names):
+                message = rewritten(message, None, [_as_call(f"repaired_{next(ids)}", *call) for call in calls])
+                break
+            if (fault := fault_of(text, names)) is None:
+                message = rewritten(message, _unwrapped(text)) if _unwrapped(text) else message
+                break
+            paid.append(message)
+            if len(paid) > attempts:
+                raise StopRun("error", SENTINEL, SENTINEL, charged(message, *paid[:-1]).tokens_used)
+            sent += [said(message), note(REQUEST.format(fault=fault, name=names[0]), "user")]
+            message = complete(sent, tools)
+        return charged(message, *paid) if paid else message
+
+    return repaired
+
+
+def _as_call(call_id: str, name: str, arguments: dict) -> SimpleNamespace:
+    function = SimpleNamespace(name=name, arguments=json.dumps(arguments))
+    return SimpleNamespace(id=call_id, type="function", function=function)
+
+
+def _unwrapped(text: str) -> str | None:
+    """The text of a reply that is nothing but ``{"answer": "..."}``, fenced or not."""
+    try:
+        value = json.loads(re.sub(r"^\s*```\w*\s*|\s*```\s*$", "", text), strict=False)
+    except (ValueError, RecursionError):
+        return None
+    answer = value.get("answer") if isinstance(value, dict) else None
+    return answer if isinstance(answer, str) and answer.strip() else None
