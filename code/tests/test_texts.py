@@ -1,0 +1,345 @@
+"""test_texts.py: the texts say what is so.
+
+Every link resolves, every example prints what it says, and every file, command, flag, variable,
+function, milestone, section and default that a text names exists. In a learner's own copy the worked
+documents are the learner's to word, and examples that need an unwritten function wait for it.
+"""
+
+import doctest
+import inspect
+import io
+import re
+import shlex
+import tokenize
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import agent
+import agent_app
+import evaluate
+import safety
+import tools
+from config import PROVIDER_DEFAULTS, Config
+
+CODE = Path(__file__).resolve().parents[1]
+ROOT = CODE.parent
+ORIGINAL = (CODE / "learn" / "tests").is_dir()  # only the project itself has them, a learner's copy hasn't
+WORKED = {"UNDERSTANDING.md", "FAILURE_ANALYSIS.md", "EVALUATION.md", "STARCALLOS_REFLECTION.md"}
+LESSON = ROOT / "source" / "lesson.agent.md"
+NOTES = sorted((ROOT / "sources").rglob("*.md"))
+TEXTS = [
+    path
+    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("source/*.md"), *NOTES])
+    if ORIGINAL or path.name not in WORKED
+]
+# a note names other projects' things, a reflection things to come
+OURS = [path for path in TEXTS if path not in NOTES and path.name != "STARCALLOS_REFLECTION.md"]
+
+INVENTED = {"a.py", "b.py", "c.py", "x()", "src/../../etc/passwd", "/etc/passwd"}  # in examples
+EXERCISES = {"plan_task", "emit_answer", "max_usd", "steps_taken"}  # extended requirements
+FOREIGN = {"pip", "pytest", "venv", "ensurepip"}  # modules that `python -m` runs and that aren't ours
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def prose(path: Path) -> str:
+    """The text without its code blocks."""
+    return FENCE.sub("", read(path))
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def spans(path: Path) -> list[str]:
+    """What stands between backquotes, outside code blocks."""
+    return re.findall(r"`([^`\n]+)`", prose(path))
+
+
+def headings(path: Path) -> list[str]:
+    return re.findall(r"^#+ (.+)$", prose(path), re.MULTILINE)
+
+
+def slug(heading: str) -> str:
+    """The anchor that the usual renderers give a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def table(path: Path, first: str) -> list[list[str]]:
+    """The rows below the table header whose first cell is ``first``."""
+    rows = re.search(rf"^\| *{re.escape(first)} *\|.*\n\|[-| :]+\n((?:\|.*\n?)+)", read(path), re.MULTILINE)
+    assert rows, f"{name(path)} has no table that starts with {first!r}"
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows[1].strip().split("\n")]
+
+
+def section(path: Path, title: str) -> str:
+    """The text below the ``##`` heading that starts with ``title``."""
+    found = re.search(rf"^## {re.escape(title)}.*?\n(.*?)(?=^## |\Z)", read(path), re.DOTALL | re.MULTILINE)
+    assert found, f"{name(path)} has no section {title!r}"
+    return found[1]
+
+
+def ours(pattern: str = "*.py") -> list[Path]:
+    """The project's own code, this file and the rooms' tests left out."""
+    paths = [path.relative_to(CODE) for path in CODE.rglob(pattern)]
+    return [CODE / path for path in paths if not any(part.startswith(".") or "test" in part for part in path.parts)]
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> set[str]:
+    """Every name in the code, and every word and flag in its strings, comments left out."""
+    words = {"python", *dir(__builtins__ if inspect.ismodule(__builtins__) else __import__("builtins"))}
+    for path in [*ours(), CODE / "tests" / "conftest.py"]:
+        for token in tokenize.generate_tokens(io.StringIO(read(path)).readline):
+            if token.type != tokenize.COMMENT:
+                words.update(re.findall(r"--[a-z][a-z-]+|\w+", token.string))
+    for path in [ROOT / ".env.example", *ours("*.toml"), *ours("*.jsonl")]:
+        words.update(re.findall(r"\w+", read(path)))
+    return words
+
+
+def commands(path: Path) -> list[list[str]]:
+    """The words of every command line that runs Python, in blocks and between backquotes."""
+    lines = [line for kind, block in FENCE.findall(read(path)) if kind in ("", "sh", "bash", "powershell") for line in block.splitlines()]
+    found = []
+    for line in lines + spans(path):
+        for part in re.split(r"&&|;|\|", line):
+            words = part.strip().removeprefix("$ ").replace("\\", "/")
+            if re.match(r"(\S*/)?(python[\d.]*|py)(\.exe)? \S", words):
+                found.append(shlex.split(words, comments=True)[1:])
+    return found
+
+
+def exists(text: str, near: Path) -> bool:
+    text = text.removesuffix("/")
+    return any((base / text).exists() or any(base.glob(text)) for base in (ROOT, CODE, near.parent))
+
+
+# --- links, sources -------------------------------------------------------------------------------
+@pytest.mark.parametrize("path", TEXTS, ids=name)
+def test_every_link_inside_the_repository_resolves(path: Path) -> None:
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(path)):
+        if re.match(r"https?:|mailto:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        aimed = (path.parent / file).resolve() if file else path
+        if not aimed.exists():
+            broken.append(f"{target}: there is no such file")
+        elif anchor and anchor not in map(slug, headings(aimed)):
+            broken.append(f"{target}: {name(aimed)} has no such heading")
+    assert not broken, f"{name(path)} links to nothing:\n" + "\n".join(broken)
+
+
+@pytest.mark.parametrize("note", NOTES, ids=name)
+def test_every_note_is_cited(note: Path) -> None:
+    target = "../" + name(note)
+    assert f"]({target})" in read(ROOT / "source" / "resources.md"), f"source/resources.md doesn't list {name(note)}"
+    citing = [path for path in OURS if path.name != "resources.md" and f"{name(note)})" in read(path)]
+    assert citing, f"{name(note)} is listed, but no text rests on it"
+
+
+@pytest.mark.parametrize("path", OURS, ids=name)
+def test_every_citation_has_its_fact(path: Path) -> None:
+    """``[ReAct, F5](../sources/…)`` and ``[ReAct](../sources/…), F5`` name a fact that the note holds."""
+    missing = []
+    for text, target, after in re.findall(r"\[([^\]]+)\]\(([^)]*sources/[^)]+\.md)\)([^\[;]{0,40})", prose(path)):
+        after = re.match(r"(, |; | and |F\d+|\s)*", after)[0]
+        for fact in re.findall(r"F\d+", text + after):
+            if f"**{fact}**" not in read((path.parent / target).resolve()):
+                missing.append(f"{target} has no fact {fact}")
+    assert not missing, f"{name(path)} cites what isn't there:\n" + "\n".join(missing)
+
+
+# --- names ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("path", OURS, ids=name)
+def test_every_file_that_a_text_names_exists(path: Path) -> None:
+    files = re.compile(r"[\w.*/-]+(\.(py|md|txt|toml|jsonl|example)|/)")
+    gone = [span for span in spans(path) if files.fullmatch(span) and not exists(span, path)]
+    gone = [span for span in gone if span not in INVENTED and (ORIGINAL or "tests" not in span)]
+    assert not gone, f"{name(path)} names files that don't exist: {', '.join(gone)}"
+
+
+@pytest.mark.parametrize("path", OURS, ids=name)
+def test_every_name_that_a_text_uses_is_in_the_code(path: Path, vocabulary: set[str]) -> None:
+    """Functions, fields, constants, environment variables, flags."""
+    known = vocabulary | EXERCISES
+    unknown = set()
+    for span in set(spans(path)) - INVENTED:
+        if re.fullmatch(r"--[a-z][a-z-]+", span) and span not in known:
+            unknown.add(span)
+        called = re.match(r"([A-Za-z_][\w.]*)(\(.*\))?( = .*| -> .*)?$", span)
+        if called and (called[2] or re.search(r"[_.]|[a-z][A-Z]", called[1])) and not exists(span, path):
+            unknown.update(part for part in called[1].split(".") if part and part not in known)
+    assert not unknown, f"{name(path)} uses names that the code doesn't have: {', '.join(sorted(unknown))}"
+
+
+@pytest.mark.parametrize("path", OURS, ids=name)
+def test_every_command_can_be_typed(path: Path, vocabulary: set[str]) -> None:
+    wrong = []
+    for words in commands(path):
+        line = " ".join(words)
+        if words[:1] == ["-m"] and words[1] not in FOREIGN:
+            folder, words = CODE / words[1], words[2:]
+            if not (folder / "__main__.py").is_file():
+                wrong.append(f"{line}: {folder.name} can't be run")
+            said = "".join(map(read, folder.glob("*.py")))
+            wrong += [f"{line}: {word}" for word in words[:1] if word.isalpha() and word.islower() and f'"{word}"' not in said]
+        elif words[:2] == ["-m", "pytest"]:
+            wrong += [f"{line}: {word}" for word in words[2:] if word.endswith(".py") and not exists(word, path)]
+            words = []
+        elif words[0].endswith(".py") and not exists(words[0], path):
+            wrong.append(f"{line}: {words[0]}")
+        elif words[0] in ("-m", "-c"):
+            words = []
+        wrong += [f"{line}: {word}" for word in words if word.startswith("--") and word not in vocabulary]
+    assert not wrong, f"{name(path)} has commands that don't work:\n" + "\n".join(wrong)
+
+
+# --- examples, figures ----------------------------------------------------------------------------
+@pytest.mark.parametrize("path", [path for path in TEXTS if "```python\n" in read(path)], ids=name)
+def test_every_example_prints_what_it_says(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(CODE)
+    names, failed, waiting, said = {}, [], [], io.StringIO()
+    for block in FENCE.finditer(read(path)):
+        if block[1] != "python":
+            continue
+        line = read(path)[: block.start()].count("\n") + 1
+        example = doctest.DocTestParser().get_doctest(block[2], names, name(path), None, line)
+        assert example.examples, f"{name(path)}, line {line}: a Python block without a prompt, so nothing checks it"
+        before = said.tell()
+        doctest.DocTestRunner(verbose=False).run(example, out=said.write, clear_globs=False)
+        names = example.globs
+        if told := said.getvalue()[before:]:
+            (waiting if "NotImplementedError" in told else failed).append(told)
+    assert not failed, "".join(failed)
+    if waiting:
+        pytest.skip(f"{len(waiting)} examples wait for a function that is yours to write")
+
+
+def test_the_chart_shows_what_its_command_prints() -> None:
+    blocks = FENCE.findall(read(LESSON))
+    printed = "".join(block for kind, block in blocks if kind == "python")
+    lines = [line for kind, block in blocks if kind == "mermaid" for line in re.findall(r"line (\[.*\])", block)]
+    assert len(lines) == 2 and all(f"\n{line}\n" in printed for line in lines), "the chart and its figures differ"
+
+
+# --- the course -----------------------------------------------------------------------------------
+def test_the_questions_are_the_lessons() -> None:
+    asked = re.findall(r"^- \*\*(Q\d+\. .+?)\*\*", section(LESSON, "5. "), re.MULTILINE)
+    answered = re.findall(r"^## (Q\d+\. .+)$", read(ROOT / "UNDERSTANDING.md"), re.MULTILINE)
+    assert asked and asked == answered, "UNDERSTANDING.md must have the questions of the lesson's section 5, word for word"
+
+
+def test_every_section_that_is_named_exists() -> None:
+    there = {match[1] for heading in headings(LESSON) if (match := re.match(r"(\d+(?:\.\d)?)\.? ", heading))}
+    texts = {name(path): prose(path) for path in OURS if path.parent.name == "source" or path.name == "README.md"}
+    named = {(where, found) for where, text in texts.items() for found in re.findall(r"(?<![\d.$])[34]\.\d(?![\d.%])", text)}
+    for path in [*CODE.glob("tests/test_*.py"), *CODE.glob("learn/*.toml"), *ours()]:
+        numbers = re.findall(r"\bsection(?:=| = )\"([\d.]+)\"|section (\d[\d.]*)", read(path))
+        named |= {(name(path), (first or second).rstrip(".")) for first, second in numbers if path != Path(__file__)}
+    wrong = sorted(f"{where}: {found}" for where, found in named if found not in there)
+    assert not wrong, "these sections aren't in the lesson:\n" + "\n".join(wrong)
+
+
+def test_the_milestones_agree() -> None:
+    owned = {}
+    for functions, _, milestone in table(LESSON, "function"):
+        owned.setdefault(milestone, []).extend(re.findall(r"`([\w.]+)`", functions))
+    listed = [row[0] for row in table(LESSON, "") if re.fullmatch(r"M\d", row[0])] or re.findall(r"^\| (M\d) ", read(LESSON), re.MULTILINE)
+    assert listed == [f"M{number}" for number in range(1, 7)]
+    for path in OURS:
+        assert set(re.findall(r"\bM\d\b", prose(path))) <= set(listed), f"{name(path)} names another milestone"
+    manifest = CODE / "learn" / "milestones.toml"
+    if not manifest.exists():
+        pytest.skip("learn/milestones.toml isn't there")
+    plan = tomllib.loads(read(manifest))
+    entries = next(value for value in plan.values() if isinstance(value, list) and value and isinstance(value[0], dict))
+    assert owned == {entry["id"]: entry["functions"] for entry in entries if entry.get("functions")}
+
+
+def test_the_defaults_in_the_texts_are_the_programs() -> None:
+    for field, default, _ in table(ROOT / "source" / "project.md", "field"):
+        value = getattr(Config, field.strip("`"))
+        assert re.match(rf"`?{re.escape(str(value))}`?(?!\d)", default), f"project.md: {field} is {value!r}, not {default}"
+    lesson = prose(LESSON)
+    for what in (
+        f"the default of this project, {Config.token_budget:,}.",
+        f"windows of {tools.READ_CHARS:,} characters",
+        f"stops at {tools.MAX_HITS} hits",
+        f"a directory at {tools.MAX_ENTRIES} names",
+    ):
+        assert what in lesson, f"the lesson should say {what!r}"
+    assert inspect.signature(safety.detect_stuck).parameters["window"].default == 3, "the lesson reasons about a window of 3"
+
+
+def test_the_signatures_in_the_specification_are_the_codes() -> None:
+    text = read(ROOT / "source" / "project.md")
+    written = re.search(r"^run_agent\(([^)]*)\) -> RunResult$", text, re.MULTILINE)[1].replace("\n", " ")
+    parameters = inspect.signature(agent.run_agent).parameters.values()
+    named = [re.split("=", part.strip())[0] for part in written.split(",") if part.strip() != "*"]
+    assert named == [parameter.name for parameter in parameters]
+    for call in ("detect_stuck(history, window=3)", "tick(tokens_used)", "over_budget()", "evaluate_run(result, expected)"):
+        owner = next(o for o in (safety, safety.BudgetTracker, evaluate) if hasattr(o, call.partition("(")[0]))
+        parameters = inspect.signature(getattr(owner, call.partition("(")[0])).parameters
+        assert call in text and re.findall(r"[(, ](\w+)(?==|[,)])", call) == [p for p in parameters if p != "self"]
+
+
+# --- the README -----------------------------------------------------------------------------------
+README = ROOT / "README.md"
+
+
+def tree() -> list[tuple[str, str]]:
+    """(path, clause) of each line of the README's tree."""
+    block = next(block for _, block in FENCE.findall(read(README)) if block.startswith("README.md"))
+    folders, lines = [], []
+    for line in block.splitlines():
+        entry, _, clause = line.strip().partition("  ")
+        depth = (len(line) - len(line.lstrip())) // 2
+        folders[depth:] = [entry]
+        lines.append(("".join(folders), clause.strip()))
+    return lines
+
+
+def test_the_tree_in_the_readme_is_the_tree() -> None:
+    listed = {path: clause for path, clause in tree()}
+    assert all(listed.values()), "every line of the tree has its clause"
+    gone = [path for path in listed if not (ROOT / path).exists()]
+    assert not gone, f"the tree names what isn't there: {', '.join(gone)}"
+    if not ORIGINAL:
+        return
+    opened = {path.rpartition("/")[0] if not path.endswith("/") else path[:-1].rpartition("/")[0] for path in listed}
+    for folder in opened:
+        for path in (ROOT / folder).iterdir():
+            if path.name not in (".git", "__pycache__", ".pytest_cache", ".venv", ".env", ".ruff_cache", ".gitattributes"):
+                entry = name(path) + "/" * path.is_dir()
+                assert entry in listed, f"the README's tree doesn't show {entry}"
+
+
+def test_the_readme_runs_what_is_run_for_it() -> None:
+    runs = ROOT / ".ci" / "run"
+    if not runs.exists():
+        pytest.skip(".ci/run isn't in a learner's copy")
+    shown = [line for _, block in FENCE.findall(read(README)) for line in block.splitlines() if "-m venv" in line]
+    missing = [line for line in shown if line.startswith("python3 ") and line not in read(runs)]
+    assert len(shown) >= 2 and not missing, f".ci/run doesn't run these lines of the README: {missing}"
+
+
+def test_the_readme_names_the_models_and_versions_that_are_used() -> None:
+    text = read(README)
+    for key, model in PROVIDER_DEFAULTS:
+        assert re.search(rf"`{key}`.*`{re.escape(model)}`", text), f"the README's table should give {key} its model {model}"
+    for line in read(CODE / "requirements.txt").split():
+        if line.startswith("litellm"):
+            assert f"`{line}`" in text, f"the README should explain the bounds {line}"
+
+
+def test_the_readme_has_every_exit_code() -> None:
+    documented = set(re.findall(r"\b(\d+) (?:answered|no answer|bad usage|the provider|interrupted)", agent_app.__doc__))
+    shown = {row[0] for row in table(README, "exit code")}
+    assert documented == shown == {"0", "1", "2", "3", "130"}
