@@ -37,9 +37,9 @@ TEXTS = [
 # a note names other projects' things, a reflection things to come
 OURS = [path for path in TEXTS if path not in NOTES and path.name != "STARCALLOS_REFLECTION.md"]
 
-INVENTED = {"a.py", "b.py", "c.py", "x()", "src/../../etc/passwd", "/etc/passwd"}  # in examples
-EXERCISES = {"plan_task", "emit_answer", "max_usd", "steps_taken"}  # extended requirements
-FOREIGN = {"pip", "pytest", "venv", "ensurepip"}  # modules that `python -m` runs and that aren't ours
+INVENTED = {"a.py", "b.py", "c.py", "ollama/", "ollama_chat/"}  # they look like files of ours, and aren't
+ELSEWHERE = {"plan_task", "emit_answer", "max_usd", "steps_taken", "finish_reason"}  # exercises, and a provider's field
+FOREIGN = {"pip", "pytest", "venv"}  # modules that `python -m` runs and that aren't ours
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -93,7 +93,7 @@ def ours(pattern: str = "*.py") -> list[Path]:
 @pytest.fixture(scope="module")
 def vocabulary() -> set[str]:
     """Every name in the code, and every word and flag in its strings, comments left out."""
-    words = {"python", *dir(__builtins__ if inspect.ismodule(__builtins__) else __import__("builtins"))}
+    words = {"python", "--help", *dir(__builtins__ if inspect.ismodule(__builtins__) else __import__("builtins"))}
     for path in [*ours(), CODE / "tests" / "conftest.py"]:
         for token in tokenize.generate_tokens(io.StringIO(read(path)).readline):
             if token.type != tokenize.COMMENT:
@@ -109,15 +109,19 @@ def commands(path: Path) -> list[list[str]]:
     found = []
     for line in lines + spans(path):
         for part in re.split(r"&&|;|\|", line):
-            words = part.strip().removeprefix("$ ").replace("\\", "/")
+            words = part.strip().strip("()").removeprefix("$ ").replace("\\", "/")
             if re.match(r"(\S*/)?(python[\d.]*|py)(\.exe)? \S", words):
                 found.append(shlex.split(words, comments=True)[1:])
     return found
 
 
+def said_in(folder: Path) -> set[str]:
+    return {word for path in folder.glob("*.py") for word in re.findall(r"\w+", read(path))}
+
+
 def exists(text: str, near: Path) -> bool:
     text = text.removesuffix("/")
-    return any((base / text).exists() or any(base.glob(text)) for base in (ROOT, CODE, near.parent))
+    return any((base / text).exists() or any(base.glob(text)) for base in (ROOT, CODE, CODE / "tests", near.parent))
 
 
 # --- links, sources -------------------------------------------------------------------------------
@@ -168,7 +172,7 @@ def test_every_file_that_a_text_names_exists(path: Path) -> None:
 @pytest.mark.parametrize("path", OURS, ids=name)
 def test_every_name_that_a_text_uses_is_in_the_code(path: Path, vocabulary: set[str]) -> None:
     """Functions, fields, constants, environment variables, flags."""
-    known = vocabulary | EXERCISES
+    known = vocabulary | ELSEWHERE
     unknown = set()
     for span in set(spans(path)) - INVENTED:
         if re.fullmatch(r"--[a-z][a-z-]+", span) and span not in known:
@@ -188,8 +192,7 @@ def test_every_command_can_be_typed(path: Path, vocabulary: set[str]) -> None:
             folder, words = CODE / words[1], words[2:]
             if not (folder / "__main__.py").is_file():
                 wrong.append(f"{line}: {folder.name} can't be run")
-            said = "".join(map(read, folder.glob("*.py")))
-            wrong += [f"{line}: {word}" for word in words[:1] if word.isalpha() and word.islower() and f'"{word}"' not in said]
+            wrong += [f"{line}: {word}" for word in words[:1] if word.isalpha() and word not in said_in(folder)]
         elif words[:2] == ["-m", "pytest"]:
             wrong += [f"{line}: {word}" for word in words[2:] if word.endswith(".py") and not exists(word, path)]
             words = []
@@ -230,6 +233,7 @@ def test_the_chart_shows_what_its_command_prints() -> None:
 
 
 # --- the course -----------------------------------------------------------------------------------
+@pytest.mark.skipif(not ORIGINAL, reason="the document is the learner's")
 def test_the_questions_are_the_lessons() -> None:
     asked = re.findall(r"^- \*\*(Q\d+\. .+?)\*\*", section(LESSON, "5. "), re.MULTILINE)
     answered = re.findall(r"^## (Q\d+\. .+)$", read(ROOT / "UNDERSTANDING.md"), re.MULTILINE)
@@ -241,7 +245,7 @@ def test_every_section_that_is_named_exists() -> None:
     texts = {name(path): prose(path) for path in OURS if path.parent.name == "source" or path.name == "README.md"}
     named = {(where, found) for where, text in texts.items() for found in re.findall(r"(?<![\d.$])[34]\.\d(?![\d.%])", text)}
     for path in [*CODE.glob("tests/test_*.py"), *CODE.glob("learn/*.toml"), *ours()]:
-        numbers = re.findall(r"\bsection(?:=| = )\"([\d.]+)\"|section (\d[\d.]*)", read(path))
+        numbers = re.findall(r"Idea\(.*, \"([\d.]+)\"\)|section (\d[\d.]*)", read(path))
         named |= {(name(path), (first or second).rstrip(".")) for first, second in numbers if path != Path(__file__)}
     wrong = sorted(f"{where}: {found}" for where, found in named if found not in there)
     assert not wrong, "these sections aren't in the lesson:\n" + "\n".join(wrong)
@@ -259,8 +263,8 @@ def test_the_milestones_agree() -> None:
     if not manifest.exists():
         pytest.skip("learn/milestones.toml isn't there")
     plan = tomllib.loads(read(manifest))
-    entries = next(value for value in plan.values() if isinstance(value, list) and value and isinstance(value[0], dict))
-    assert owned == {entry["id"]: entry["functions"] for entry in entries if entry.get("functions")}
+    steps = [step for step in plan["milestones"] if step.get("functions") and not step.get("extra")]
+    assert owned == {step["id"]: list(step["functions"]) for step in steps}
 
 
 def test_the_defaults_in_the_texts_are_the_programs() -> None:
@@ -316,18 +320,14 @@ def test_the_tree_in_the_readme_is_the_tree() -> None:
     opened = {path.rpartition("/")[0] if not path.endswith("/") else path[:-1].rpartition("/")[0] for path in listed}
     for folder in opened:
         for path in (ROOT / folder).iterdir():
-            if path.name not in (".git", "__pycache__", ".pytest_cache", ".venv", ".env", ".ruff_cache", ".gitattributes"):
+            if path.name == ".env.example" or path.name[0] not in "._":
                 entry = name(path) + "/" * path.is_dir()
                 assert entry in listed, f"the README's tree doesn't show {entry}"
 
 
-def test_the_readme_runs_what_is_run_for_it() -> None:
-    runs = ROOT / ".ci" / "run"
-    if not runs.exists():
-        pytest.skip(".ci/run isn't in a learner's copy")
-    shown = [line for _, block in FENCE.findall(read(README)) for line in block.splitlines() if "-m venv" in line]
-    missing = [line for line in shown if line.startswith("python3 ") and line not in read(runs)]
-    assert len(shown) >= 2 and not missing, f".ci/run doesn't run these lines of the README: {missing}"
+def test_the_readme_has_the_two_commands_that_ci_runs() -> None:
+    shown = re.findall(r"^python3 -m venv \.venv && .*$", read(README), re.MULTILINE)
+    assert len(shown) == 2 and "agent_app.py" in shown[0] and "pytest" in shown[1]
 
 
 def test_the_readme_names_the_models_and_versions_that_are_used() -> None:
@@ -337,6 +337,14 @@ def test_the_readme_names_the_models_and_versions_that_are_used() -> None:
     for line in read(CODE / "requirements.txt").split():
         if line.startswith("litellm"):
             assert f"`{line}`" in text, f"the README should explain the bounds {line}"
+
+
+@pytest.mark.skipif(not ORIGINAL, reason="a learner's lines are elsewhere")
+def test_the_readmes_trace_shows_lines_that_are_there() -> None:
+    traces = "".join(block for kind, block in FENCE.findall(read(README)) if kind == "text")
+    for file, line, text in set(re.findall(r"([\w/]+\.py):(\d+): (\S.*)", traces)):
+        there = read(CODE / file).split("\n")[int(line) - 1].strip()
+        assert there.startswith(text.strip()), f"{file}:{line} now holds {there!r}: run the command again"
 
 
 def test_the_readme_has_every_exit_code() -> None:
