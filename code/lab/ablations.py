@@ -33,7 +33,7 @@ from evaluate import evaluate_run
 from lab import single_call
 from lab.order_server import OrderServer, Refused
 from lab.sample_repo import FILES, add_log, sample_repo
-from lab.script import Script, Turns, call
+from lab.script import OffScript, Script, Turns, call
 from lab.tables import markdown, ratio, write_tables
 from safety import Action, BudgetTracker
 from tools import dispatch_tool
@@ -339,6 +339,9 @@ def main(argv: list[str] | None = None) -> int:
             print(f"{len(tables)} tables written to {options.file.name}")
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
+        return 2
+    except OffScript as error:
+        print(f"error: {error}; are the tests of M1 to M4 green?", file=sys.stderr)
         return 2
     return 0
 

@@ -19,21 +19,28 @@ def call(tool: str, **arguments: Any) -> dict:
     return {"name": tool, "arguments": json.dumps(arguments)}
 
 
+class OffScript(Exception):
+    """The loop did what the script has no turn for."""
+
+
 class Script:
     """A ``complete`` that plays ``turns``: a generator that yields turns and is sent the last observation.
 
     A turn is a string (the answer), a `call`, or a tuple of calls with, perhaps, a string beside them.
-    Raises RuntimeError when the script has no further turn.
+    Raises OffScript when there is no further turn, or when what it was sent is not what a loop sends.
     """
 
     def __init__(self, turns: Turns) -> None:
         self.turns, self.steps = turns, 0
 
     def __call__(self, messages: list, tools: list) -> SimpleNamespace:
+        observation = get_field(messages[-1], "content") if self.steps else None
         try:
-            turn = self.turns.send(get_field(messages[-1], "content") if self.steps else None)
+            turn = self.turns.send(observation)
         except StopIteration:
-            raise RuntimeError(f"the script ends after {self.steps} turns, and was asked for another") from None
+            raise OffScript(f"the script ends after {self.steps} turns, and was asked for another") from None
+        except (AttributeError, TypeError, ValueError, LookupError) as error:
+            raise OffScript(f"the script can't go on from the observation {str(observation)[:200]!r}") from error
         self.steps += 1
         parts = turn if isinstance(turn, tuple) else (turn,)
         functions = [part for part in parts if isinstance(part, dict)]
