@@ -12,10 +12,12 @@ import os
 import re
 import socket
 import sys
+import traceback
+from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import pytest
 
@@ -85,16 +87,118 @@ class ScriptedModel:
             pytest.fail(f"the model was called {len(self.sent)} times, and its script has {len(self.turns)} turns")
 
 
+class Idea(NamedTuple):
+    """What a test stands for, in one sentence, and the section of the lesson that tells more."""
+
+    sentence: str
+    section: str
+
+
 def explain(*, called: Any, got: Any, wanted: Any, idea: str, section: str) -> str:
-    """The words of a failure. Text is shown as it is, any other value as Python writes it.
+    """The words of a failure. Text is shown as it is, any other value as one would type it.
 
     ``called`` is the call as one would type it, ``section`` the lesson's, such as ``"3.2"``.
     """
-    called, got, wanted = (part if isinstance(part, str) else repr(part) for part in (called, got, wanted))
+    called, got, wanted = (part if isinstance(part, str) else as_typed(part) for part in (called, got, wanted))
     return (
         f"\n  called  {called}\n  got     {got}\n  wanted  {wanted}\n  idea    {idea}"
         f"\n  read    source/lesson.agent.md, section {section}"
     )
+
+
+def as_typed(value: Any) -> str:
+    """``value`` as one would type it, a list with an item on each line."""
+    if type(value).__name__ == "Action":
+        return f"Action({value.tool!r}, {value.arguments!r})"
+    if isinstance(value, list) and len(value) > 1:
+        return "[" + ",".join(f"\n            {as_typed(item)}" for item in value) + "\n          ]"
+    return shortened(repr(value))
+
+
+def shortened(text: str) -> str:
+    """``text``, its middle left out if it is very long."""
+    return text if len(text) <= 300 else f"{text[:200]}[...]{text[-60:]}"
+
+
+class Outcome:
+    """One call of a learner's function: what came back, or what it raised."""
+
+    def __init__(self, called: str, got: Any = None, error: BaseException | None = None) -> None:
+        self.called, self.got, self.error = called, got, error
+
+    def gives(self, wanted: Any, because: Idea) -> None:
+        """Fail unless the call returned ``wanted``. True, False and None have to be just that."""
+        __tracebackhide__ = True
+        got = self.value(wanted, because)
+        if not (got is wanted if isinstance(wanted, bool | None) else got == wanted):
+            self.fail(as_typed(got), as_typed(wanted), because)
+
+    def value(self, wanted: Any, because: Idea) -> Any:
+        """What the call returned. Fail if it raised instead; ``wanted`` says what should have come."""
+        __tracebackhide__ = True
+        if self.error is not None:
+            self.fail(_raised(self.error), wanted, because)
+        return self.got
+
+    def fail(self, got: Any, wanted: Any, because: Idea) -> NoReturn:
+        """Fail with the whole story."""
+        __tracebackhide__ = True
+        sentence, section = because
+        told = explain(called=self.called, got=got, wanted=wanted, idea=sentence, section=section)
+        raise pytest.fail.Exception(told) from self.error
+
+
+def calling(function: Callable, *args: Any, **kwargs: Any) -> Outcome:
+    """Call ``function`` and keep what happens, so that one can say what it should have been:
+
+    ``calling(detect_stuck, [look, look, look], window=3).gives(True, because=Idea("...", "3.2"))``
+
+    NotImplementedError goes up as it is: that function hasn't been built yet.
+    """
+    __tracebackhide__ = True
+    owner = getattr(function, "__self__", None)
+    name = function.__name__ if owner is None else f"{owner!r}.{function.__name__}"
+    given = [as_typed(value) for value in args] + [f"{key}={as_typed(value)}" for key, value in kwargs.items()]
+    called = f"{name}({', '.join(given)})"
+    try:
+        return Outcome(called, got=function(*args, **kwargs))
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        return Outcome(called, error=error.with_traceback(error.__traceback__.tb_next))
+
+
+def _raised(error: BaseException) -> str:
+    if isinstance(error, pytest.fail.Exception):
+        return str(error)  # a script that ran out says it all
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).parent == CODE]
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"it raised {type(error).__name__}: {error}{place}"
+
+
+def transcript_fault(messages: list) -> str | None:
+    """What a provider would refuse in ``messages``; None when they are a legal conversation.
+
+    Each assistant turn is followed at once by one result for every call of it, in call order, each a
+    text that isn't empty.
+    """
+    waiting: list = []
+    for number, message in enumerate(messages):
+        if _field(message, "role") != "tool":
+            if waiting:
+                return f"messages[{number}] comes before the results of {waiting}"
+            waiting = [_field(each, "id") or "" for each in _field(message, "tool_calls") or []]
+        elif not waiting:
+            return f"messages[{number}] is an orphan: a result without a call before it"
+        elif _field(message, "tool_call_id") != waiting.pop(0):
+            return f"messages[{number}] has tool_call_id {_field(message, 'tool_call_id')!r}, not its call's"
+        elif not isinstance(_field(message, "content"), str) or not _field(message, "content"):
+            return f"messages[{number}] has no text: its content is {_field(message, 'content')!r}"
+    return f"the calls {waiting} have no result" if waiting else None
+
+
+def _field(record: Any, name: str) -> Any:
+    return record.get(name) if isinstance(record, dict) else getattr(record, name, None)
 
 
 FILES = {
