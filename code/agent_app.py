@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TextIO
 
 import agent
 from agent import RunResult, get_field, run_agent, wire_messages
@@ -142,6 +142,15 @@ def filled(text: str) -> str:
     return text
 
 
+def tell(text: str, stream: TextIO) -> None:
+    """Print at once; when nobody reads any more (``| head``), end the run as Ctrl-C does."""
+    try:
+        print(text, file=stream, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise KeyboardInterrupt from None
+
+
 def configure(options: argparse.Namespace) -> Config:
     """Environment and flags as one `Config`, checked. Raises ValueError, a sentence for a person."""
     names = {"repo_root": "repo", "model": "model", "max_steps": "max_steps", "token_budget": "token_budget"}
@@ -181,14 +190,14 @@ def run(options: argparse.Namespace, config: Config, trace: Trace) -> int:
     answered = result.stop_reason == "answered" and (result.answer or "").strip()
     stopped = f"{result.stop_reason}{f' ({result.detail})' if result.detail else ''}"
     if options.json:
-        print(json.dumps(asdict(result) | {"evaluation": score}, indent=2))
+        tell(json.dumps(asdict(result) | {"evaluation": score}, indent=2), sys.stdout)
     elif options.quiet:
-        print(answered or f"no answer: {stopped}", file=sys.stdout if answered else sys.stderr)
+        tell(answered or f"no answer: {stopped}", sys.stdout if answered else sys.stderr)
     else:
         judged = {True: "yes", False: "no", None: "not judged (no --expect)"}[score["completed"]]
-        print(f"\nanswer: {answered or '(none)'}\n\nstop_reason: {stopped}\ncompleted: {judged}")
-        print(f"steps: {result.steps} (optimal: {options.optimal_steps}), efficiency: {score['efficiency']:.2f}")
-        print(f"tool calls: {score['tool_calls']}, tokens: {result.tokens}")
+        steps = f"{result.steps} (optimal: {options.optimal_steps}), efficiency: {score['efficiency']:.2f}"
+        tell(f"\nanswer: {answered or '(none)'}\n\nstop_reason: {stopped}\ncompleted: {judged}", sys.stdout)
+        tell(f"steps: {steps}\ntool calls: {score['tool_calls']}, tokens: {result.tokens}", sys.stdout)
     return 0 if answered and score["completed"] is not False else 1
 
 
@@ -198,8 +207,7 @@ def main(argv: list[str] | None = None) -> int:
         stream.reconfigure(errors="replace")
     options = parse_arguments(argv)
     out = sys.stderr if options.json else sys.stdout
-    show = (lambda line: None) if options.quiet else lambda line: print(line, file=out, flush=True)
-    trace = Trace(show)
+    trace = Trace(lambda line: None if options.quiet else tell(line, out))
     try:
         config = configure(options)
         if options.trace:

@@ -21,7 +21,6 @@ import heapq
 import json
 import os
 import re
-import stat
 from collections.abc import Iterator
 from operator import attrgetter
 from pathlib import Path
@@ -48,9 +47,7 @@ SECRET = re.compile(  # the tail: Windows takes "X. " and "X:stream" for X
     r"|.*\.(pem|key)|[._]netrc|\.npmrc|\.pypirc)[. ]*(:.*)?",
     re.IGNORECASE | re.DOTALL,
 )
-OPEN_FLAGS = os.O_RDONLY
-for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
-    OPEN_FLAGS |= getattr(os, _flag, 0)
+OPEN_FLAGS = sum(getattr(os, flag, 0) for flag in ("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 
 
 def safe_resolve(repo_root: str | Path, path: str) -> Path:
@@ -80,7 +77,7 @@ def read_file(repo_root: str | Path, path: str, start_line: int = 1) -> str:
     if os.path.isdir(target):
         raise IsADirectoryError(f"{_shown(path)} is a directory; list_directory shows what is in it")
     if not os.path.isfile(target):
-        known = "is not a regular file" if os.path.exists(target) else "does not exist; list_directory shows what does"
+        known = "is not a regular file" if os.path.exists(target) else "is not there; list_directory shows what is"
         raise FileNotFoundError(f"{_shown(path)} {known}")
     if start_line < 1:
         raise ValueError(f"start_line counts from 1, not from {start_line}")
@@ -162,25 +159,20 @@ def search_code(repo_root: str | Path, query: str) -> str:
             skipped += 1
             continue
         searched += 1
-        at = data.find(needle)
-        if at < 0:
-            continue
-        shown = _printable(os.path.relpath(path, root).replace(os.sep, "/"))
-        line = start = 0
+        at, end, line = data.find(needle), 0, 1
         while at >= 0:
             if len(hits) == MAX_HITS:
                 return "\n".join(hits) + f"\n[only the first {MAX_HITS} hits are shown; a longer query finds fewer]"
-            line += data.count(b"\n", start, at)
-            start = data.rfind(b"\n", 0, at) + 1
-            end = data.find(b"\n", at)
+            line += data.count(b"\n", end, at)
+            start, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
             end = len(data) if end < 0 else end
-            hits.append(f"{shown}:{line + 1}: {_around(data[start:end], at - start, len(needle))}")
-            start = end
+            shown = _printable(os.path.relpath(path, root).replace(os.sep, "/"))
+            hits.append(f"{shown}:{line}: {_around(data[start:end], at - start)}")
             at = data.find(needle, end)
     if hits:
         return "\n".join(hits)
     also = f", {skipped} skipped" if skipped else ""
-    return f"no line holds {query!r} ({searched} files searched{also})"
+    return f"no line holds {query!r} ({searched} files searched{also}); try a shorter or another word"
 
 
 def _files(top: str) -> Iterator[str | None]:
@@ -220,10 +212,7 @@ def _contents(path: str) -> bytes | None:
         if data.find(0, 0, SNIFF) >= 0:
             return None
         if len(data) == BLOCK:
-            blocks = [data]
-            while len(blocks) * BLOCK <= MAX_FILE_BYTES and (data := os.read(handle, BLOCK)):
-                blocks.append(data)
-            data = b"".join(blocks)
+            data += os.read(handle, MAX_FILE_BYTES)
         return data if len(data) <= MAX_FILE_BYTES else None
     except OSError:
         return None
@@ -231,13 +220,10 @@ def _contents(path: str) -> bytes | None:
         os.close(handle)
 
 
-def _around(line: bytes, at: int, length: int) -> str:
-    """A line as text, cut to 200 characters around the hit at byte ``at``."""
+def _around(line: bytes, at: int) -> str:
+    """A line as text, cut to 200 characters around the hit that begins at byte ``at``."""
     text = line.decode("utf-8", "replace").rstrip("\r")
-    if len(text) <= MAX_LINE:
-        return text
-    hit = len(line[:at].decode("utf-8", "replace"))
-    start = max(0, min(hit - max(0, MAX_LINE - length) // 2, len(text) - MAX_LINE))
+    start = max(0, min(len(line[:at].decode("utf-8", "replace")) - MAX_LINE // 4, len(text) - MAX_LINE))
     end = start + MAX_LINE
     return "…" * (start > 0) + text[start:end] + "…" * (end < len(text))
 
@@ -262,18 +248,9 @@ TOOLS = {"read_file": read_file, "list_directory": list_directory, "search_code"
 
 
 def _schema(name: str, description: str, required: list[str], **properties: tuple[str, str]) -> dict:
-    return {
-        "type": "function",
-        "function": {
-            "name": name,
-            "description": description,
-            "parameters": {
-                "type": "object",
-                "properties": {key: {"type": kind, "description": text} for key, (kind, text) in properties.items()},
-                "required": required,
-            },
-        },
-    }
+    described = {key: {"type": kind, "description": text} for key, (kind, text) in properties.items()}
+    parameters = {"type": "object", "properties": described, "required": required}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
 
 TOOL_SCHEMAS = [
@@ -281,18 +258,18 @@ TOOL_SCHEMAS = [
         "read_file",
         "Read a text file of the repository. A long file comes in parts; the last line tells how to go on.",
         ["path"],
-        path=("string", "path relative to the repository root, such as src/app.py"),
+        path=("string", "a file, relative to the repository root"),
         start_line=("integer", "first line to show, counted from 1; left out: from the top"),
     ),
     _schema(
         "list_directory",
         "List the names in a directory of the repository. Directories end with /.",
         [],
-        path=("string", "directory relative to the repository root; left out: the root itself"),
+        path=("string", "a directory, relative to the repository root; left out: the root itself"),
     ),
     _schema(
         "search_code",
-        "Find every line in the repository that contains the query, as path:line: text. Literal and case-sensitive.",
+        "Find every line of the repository that contains the query, as path:line: text. Literal, case counts.",
         ["query"],
         query=("string", "one word or short piece of code to look for, such as def load_config"),
     ),

@@ -313,7 +313,7 @@ def test_a_query_of_several_lines_is_refused(repo, query):
 def test_case_counts_and_nothing_found_says_what_was_searched(repo):
     write(repo / "blob.bin", b"\0RETRIES")
     write(repo / "__pycache__" / "x.py", "retries")
-    assert search_code(repo, "retries") == "no line holds 'retries' (5 files searched, 1 skipped)"
+    assert search_code(repo, "retries") == "no line holds 'retries' (5 files searched, 1 skipped); try a shorter or another word"
 
 
 def test_lines_end_at_newlines_only(repo):
