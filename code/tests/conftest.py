@@ -25,10 +25,13 @@ CODE = Path(__file__).resolve().parents[1]
 if str(CODE) not in sys.path:
     sys.path.insert(0, str(CODE))
 
-os.environ["PYTHON_DOTENV_DISABLED"] = "1"  # before any import of config: the .env of this machine stays unread
+os.environ["PYTHON_DOTENV_DISABLED"] = (
+    "1"  # before any import of config: the .env of this machine stays unread
+)
 
 PRIVATE = re.compile(
-    r"LLM_MODEL|USE_OLLAMA|(AGENT|CHATBOT|OLLAMA|LITELLM)_.*|.*_(API_KEY|API_BASE|BASE_URL)|(HTTPS?|ALL)_PROXY",
+    r"LLM_MODEL|USE_OLLAMA|(AGENT|CHATBOT|OLLAMA|LITELLM)_.*"
+    r"|.*_(API_KEY|API_BASE|BASE_URL)|(HTTPS?|ALL)_PROXY",
     re.IGNORECASE,
 )
 _ids = itertools.count(1)
@@ -84,7 +87,9 @@ class ScriptedModel:
     def finish(self) -> None:
         """Fail the test if the model was called more often than its script has turns."""
         if len(self.sent) > len(self.turns):
-            pytest.fail(f"the model was called {len(self.sent)} times, and its script has {len(self.turns)} turns")
+            pytest.fail(
+                f"the model was called {len(self.sent)} times, and its script has {len(self.turns)} turns"
+            )
 
 
 class Idea(NamedTuple):
@@ -99,7 +104,9 @@ def explain(*, called: Any, got: Any, wanted: Any, idea: str, section: str) -> s
 
     ``called`` is the call as one would type it, ``section`` the lesson's, such as ``"3.2"``.
     """
-    called, got, wanted = (part if isinstance(part, str) else as_typed(part) for part in (called, got, wanted))
+    called, got, wanted = (
+        part if isinstance(part, str) else as_typed(part) for part in (called, got, wanted)
+    )
     return (
         f"\n  called  {called}\n  got     {got}\n  wanted  {wanted}\n  idea    {idea}"
         f"\n  read    source/lesson.agent.md, section {section}"
@@ -158,7 +165,9 @@ def calling(function: Callable, *args: Any, **kwargs: Any) -> Outcome:
     __tracebackhide__ = True
     owner = getattr(function, "__self__", None)
     name = function.__name__ if owner is None else f"{owner!r}.{function.__name__}"
-    given = [as_typed(value) for value in args] + [f"{key}={as_typed(value)}" for key, value in kwargs.items()]
+    given = [as_typed(value) for value in args] + [
+        f"{key}={as_typed(value)}" for key, value in kwargs.items()
+    ]
     called = f"{name}({', '.join(given)})"
     try:
         return Outcome(called, got=function(*args, **kwargs))
@@ -171,7 +180,9 @@ def calling(function: Callable, *args: Any, **kwargs: Any) -> Outcome:
 def _raised(error: BaseException) -> str:
     if isinstance(error, pytest.fail.Exception):
         return str(error)  # a script that ran out says it all
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).parent == CODE]
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).parent == CODE
+    ]
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return f"it raised {type(error).__name__}: {error}{place}"
 

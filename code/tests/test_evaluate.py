@@ -20,25 +20,38 @@ LOOK, READ = Action("search_code", {"query": "model"}), Action("read_file", {"pa
 def check(key, wanted, *, because, contains="groq", optimal=3, **fields):
     """Score a run built from ``fields`` and fail unless the score has ``wanted`` under ``key``."""
     __tracebackhide__ = True
-    run = {"answer": "It is groq.", "history": [LOOK, READ], "steps": 3, "tokens": 900, "stop_reason": "answered"}
+    run = {
+        "answer": "It is groq.",
+        "history": [LOOK, READ],
+        "steps": 3,
+        "tokens": 900,
+        "stop_reason": "answered",
+    }
     expected = {"answer_contains": contains, "optimal_steps": optimal}
     outcome = calling(evaluate_run, RunResult(**run | fields), expected)
     score = outcome.value(f"{key!r}: {as_typed(wanted)} in the score", because)
     if not isinstance(score, dict) or key not in score:
         outcome.fail(score, f"a dict with the key {key!r}", FIVE_KEYS)
     got = score[key]
-    same = got == pytest.approx(wanted, abs=1e-9) if isinstance(wanted, float) else got == wanted
-    if not same or isinstance(got, bool) != isinstance(wanted, bool):
-        outcome.fail(f"{key!r}: {as_typed(got)}", f"{key!r}: {as_typed(wanted)}", because)
+    told = f"{key!r}: {as_typed(got)}", f"{key!r}: {as_typed(wanted)}"
+    if isinstance(wanted, bool) and not isinstance(got, bool):
+        outcome.fail(*told, YES_OR_NO)
+    if got != (pytest.approx(wanted, abs=1e-9) if isinstance(wanted, float) else wanted):
+        outcome.fail(*told, because)
 
 
 FIVE_KEYS = Idea("A score is a dict of five measures; each answers its own question.", "3.6")
 SPOKEN = Idea("A run that was cut off hasn't completed its task, whatever its text says.", "3.6")
 RIGHT = Idea("An answer isn't the right answer: the text that was expected has to be in it.", "3.6")
-CONTAINS = Idea("The answer contains what was expected: a sentence around it is no fault, and no merit.", "3.6")
+CONTAINS = Idea(
+    "The answer contains what was expected: a sentence around it is no fault, and no merit.", "3.6"
+)
 EXACT_CASE = Idea("The text is looked for as it is written, case and all.", "3.6")
 NOTHING_SAID = Idea("No answer, or a blank one, completes nothing; None isn't the text 'None'.", "3.6")
-YES_OR_NO = Idea("`completed` is a plain yes or no: True or False.", "3.6")
+CHECKED = Idea(
+    "A check that checks nothing must not pass: an expectation without its keys is an error.", "3.6"
+)
+YES_OR_NO = Idea("`completed` is a plain yes or no: True or False, whatever it was worked out from.", "3.6")
 
 
 class TestM4Completed:
@@ -51,9 +64,10 @@ class TestM4Completed:
     @pytest.mark.parametrize("stop_reason", ["stuck", "budget", "max_steps"])
     def test_a_run_that_was_cut_off_is_not(self, stop_reason):
         check("completed", False, answer="It is groq.", stop_reason=stop_reason, because=SPOKEN)
-        check("completed", False, answer=None, stop_reason=stop_reason, because=SPOKEN)
 
-    @pytest.mark.parametrize("answer", ["groq", "groq, I think", "By default: groq", "a\nlong text\nabout groq\n"])
+    @pytest.mark.parametrize(
+        "answer", ["groq", "groq, I think", "By default: groq", "a\nlong text\nabout groq\n"]
+    )
     def test_wherever_the_text_stands(self, answer):
         check("completed", True, answer=answer, because=CONTAINS)
 
@@ -75,19 +89,25 @@ class TestM4Completed:
 
     def test_a_misspelt_expectation_is_not_passed(self):
         result = RunResult("It is groq.", [], 3, 900, "answered")
-        for expected in ({"anser_contains": "gpt", "optimal_steps": 3}, {"answer_contains": "groq", "optimal": 3}):
+        for expected in (
+            {"anser_contains": "gpt", "optimal_steps": 3},
+            {"answer_contains": "groq", "optimal": 3},
+        ):
             outcome = calling(evaluate_run, result, expected)
             if not isinstance(outcome.error, KeyError):
                 outcome.fail(outcome.error or outcome.got, "KeyError, raised", CHECKED)
 
 
-CHECKED = Idea("A check that checks nothing must not pass: an expectation without its keys is an error.", "3.6")
-CALLS_MADE = Idea("`tool_calls` counts the actions taken, repeats and all; `steps` counts the model calls.", "3.6")
+CALLS_MADE = Idea(
+    "`tool_calls` counts the actions taken, repeats and all; `steps` counts the model calls.", "3.6"
+)
 SHARE = Idea("Efficiency is the share of the steps that an optimal run needs: optimal_steps / steps.", "3.6")
 AT_MOST_ONE = Idea("Efficiency is 1.0 at most: fewer steps than 'optimal' isn't better than perfect.", "3.6")
 NO_STEP = Idea("A run without a step counts as one of a single step: a score never divides by zero.", "3.6")
 APART = Idea("Each measure speaks for itself: efficiency says how many steps, not how the run ended.", "3.6")
-AS_GIVEN = Idea("The score passes the stop reason on as the run gave it: why a run ended isn't how good it was.", "3.6")
+AS_GIVEN = Idea(
+    "The score passes the stop reason on as the run gave it: why a run ended isn't how good it was.", "3.6"
+)
 READ_ONLY = Idea("Scoring reads the run and the expectation, and leaves both as they were.", "3.6")
 
 
@@ -102,7 +122,9 @@ class TestM4Counts:
 
 
 class TestM4Efficiency:
-    @pytest.mark.parametrize(("optimal", "steps", "wanted"), [(3, 3, 1.0), (3, 6, 0.5), (1, 3, 1 / 3), (2, 7, 2 / 7)])
+    @pytest.mark.parametrize(
+        ("optimal", "steps", "wanted"), [(3, 3, 1.0), (3, 6, 0.5), (1, 3, 1 / 3), (2, 7, 2 / 7)]
+    )
     def test_it_is_the_share_of_the_steps_that_were_needed(self, optimal, steps, wanted):
         check("efficiency", wanted, optimal=optimal, steps=steps, because=SHARE)
 
@@ -135,16 +157,14 @@ class TestM4Score:
     def test_a_score_has_five_measures(self):
         result = RunResult("It is groq.", [LOOK, READ], 3, 900, "answered")
         outcome = calling(evaluate_run, result, {"answer_contains": "groq", "optimal_steps": 3})
-        wanted = {"completed": True, "steps": 3, "tool_calls": 2, "efficiency": 1.0, "stop_reason": "answered"}
+        wanted = {
+            "completed": True,
+            "steps": 3,
+            "tool_calls": 2,
+            "efficiency": 1.0,
+            "stop_reason": "answered",
+        }
         outcome.gives(wanted, because=FIVE_KEYS)
-
-    def test_completed_is_true_or_false(self):
-        for answer in ("It is groq.", "It is something else.", "", None):
-            result = RunResult(answer, [LOOK], 2, 900, "answered")
-            outcome = calling(evaluate_run, result, {"answer_contains": "groq", "optimal_steps": 2})
-            completed = outcome.value("a score", YES_OR_NO)["completed"]
-            if not isinstance(completed, bool):
-                outcome.fail(f"'completed': {completed!r}", "'completed': True or False", YES_OR_NO)
 
     def test_a_run_can_be_scored_twice(self):
         result, expected = RunResult("It is groq.", [LOOK, READ], 3, 900, "answered"), {}

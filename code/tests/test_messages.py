@@ -38,7 +38,9 @@ class TestArguments:
         assert arguments_of(raw) == {}, f"{raw!r} is how some provider spells 'no arguments'"
 
     def test_none_is_no_arguments(self):
-        message = turn(SimpleNamespace(id="c1", function=SimpleNamespace(name="list_directory", arguments=None)))
+        message = turn(
+            SimpleNamespace(id="c1", function=SimpleNamespace(name="list_directory", arguments=None))
+        )
         assert parse_tool_calls(message) == [ToolCall("c1", "list_directory", {})]
 
     @pytest.mark.parametrize(
@@ -77,7 +79,14 @@ class TestArguments:
         [
             *["null", "[]", "[1]", '[{"path": "a.py"}]', "3", "-0.5", "true", '"a.py"', '"{bad"'],
             *["NaN", "Infinity", '{"path": NaN}', '{"n": -Infinity}'],
-            *["{oops", '{"path": "a.p', '{"{"path":"a.py"}', "{'path': 'a.py'}", '{"path": "a.py",}', "path=a.py"],
+            *[
+                "{oops",
+                '{"path": "a.p',
+                '{"{"path":"a.py"}',
+                "{'path': 'a.py'}",
+                '{"path": "a.py",}',
+                "path=a.py",
+            ],
             *['{"path":"a.py"}{"path":"b.py"}', '{"path":"a.py"} and more', '```json\n{"path":"a.py"}\n```'],
             *[r'{"query": "\d+"}', r'{"path": "C:\dir\x"}', "\ufeff{}", "\x00", "\ud800"],
             *[json.dumps(json.dumps(json.dumps(A_PY))), json.dumps("null")],
@@ -92,7 +101,9 @@ class TestArguments:
         assert isinstance(arguments[MALFORMED], str) and 0 < len(arguments[MALFORMED]) < 1000
         for tool in ("list_directory", "read_file", "search_code"):
             seen = dispatch_tool(tool, arguments, repo)
-            assert seen.startswith("Error") and "README.md" not in seen, "a tool is never run on guessed arguments"
+            assert seen.startswith("Error") and "README.md" not in seen, (
+                "a tool is never run on guessed arguments"
+            )
             assert tool in seen and "JSON object" in seen, "the model is told what a right call looks like"
             assert len(seen.encode()) < 5000
 
@@ -105,7 +116,9 @@ class TestArguments:
 
     def test_a_dict_is_copied(self):
         given = {"path": ["a.py"]}
-        parsed = parse_tool_calls({"tool_calls": [{"id": "c1", "function": {"name": "x", "arguments": given}}]})
+        parsed = parse_tool_calls(
+            {"tool_calls": [{"id": "c1", "function": {"name": "x", "arguments": given}}]}
+        )
         parsed[0].arguments["path"].append("changed")
         assert given == {"path": ["a.py"]}
 
@@ -116,19 +129,27 @@ class TestCalls:
         assert parse_tool_calls(SimpleNamespace(content="hello", tool_calls=calls)) == []
         assert parse_tool_calls({"content": "hello", "tool_calls": calls}) == []
 
-    @pytest.mark.parametrize("message", [None, {}, "text", [], 3, SimpleNamespace(), {"role": "assistant"}], ids=repr)
+    @pytest.mark.parametrize(
+        "message", [None, {}, "text", [], 3, SimpleNamespace(), {"role": "assistant"}], ids=repr
+    )
     def test_what_is_no_message_has_no_calls(self, message):
         assert parse_tool_calls(message) == []
 
     def test_dicts_and_objects_are_read_alike(self):
-        as_dict = {"id": "c1", "type": "function", "function": {"name": "read_file", "arguments": '{"path": "a.py"}'}}
+        as_dict = {
+            "id": "c1",
+            "type": "function",
+            "function": {"name": "read_file", "arguments": '{"path": "a.py"}'},
+        }
         wanted = [ToolCall("c1", "read_file", A_PY)]
         assert parse_tool_calls({"tool_calls": [as_dict]}) == wanted
         assert parse_tool_calls(turn(call("read_file", A_PY, id="c1"))) == wanted
         assert parse_tool_calls(SimpleNamespace(tool_calls=[as_dict])) == wanted
 
     @pytest.mark.parametrize(
-        "entry", [None, "junk", 7, {}, [], {"id": "c1"}, {"function": None}, {"function": "x"}, SimpleNamespace()], ids=repr
+        "entry",
+        [None, "junk", 7, {}, [], {"id": "c1"}, {"function": None}, {"function": "x"}, SimpleNamespace()],
+        ids=repr,
     )
     def test_a_broken_entry_is_still_a_call_to_answer(self, entry):
         first, second = parse_tool_calls(turn(entry, call("read_file", A_PY, id="c2")))
@@ -140,7 +161,12 @@ class TestCalls:
         assert parse_tool_calls(turn(call("read_file", A_PY, id=id)))[0].id == ""
 
     def test_equal_and_empty_ids_hide_no_call(self):
-        message = turn(*[call("read_file", {"path": path}, id=id) for path, id in (("a", ""), ("b", ""), ("c", "x"), ("d", "x"))])
+        message = turn(
+            *[
+                call("read_file", {"path": path}, id=id)
+                for path, id in (("a", ""), ("b", ""), ("c", "x"), ("d", "x"))
+            ]
+        )
         assert [(each.id, each.arguments["path"]) for each in parse_tool_calls(message)] == [
             ("", "a"), ("", "b"), ("x", "c"), ("x", "d"),
         ]  # fmt: skip
@@ -149,15 +175,21 @@ class TestCalls:
     def test_a_name_that_is_no_text_is_empty(self, name):
         assert parse_tool_calls(turn(call(name, A_PY)))[0].name == ""
 
-    @pytest.mark.parametrize("name", ["", " ", "read_file ", "READ_FILE", "functions.read_file", "__class__", "\ud800"])
+    @pytest.mark.parametrize(
+        "name", ["", " ", "read_file ", "READ_FILE", "functions.read_file", "__class__", "\ud800"]
+    )
     def test_a_name_is_kept_as_it_is_and_answered(self, name, repo):
         (parsed,) = parse_tool_calls(turn(call(name, A_PY)))
         assert parsed.name == name
         seen = dispatch_tool(parsed.name, parsed.arguments, repo)
-        assert all(tool in seen for tool in ("read_file", "list_directory", "search_code")), "the model is told what exists"
+        assert all(tool in seen for tool in ("read_file", "list_directory", "search_code")), (
+            "the model is told what exists"
+        )
 
     def test_parsing_changes_nothing(self):
-        message = turn(call("read_file", '{"path":"a.py"}', id="c1"), call("list_directory", "{}", id="c2"), text="hm")
+        message = turn(
+            call("read_file", '{"path":"a.py"}', id="c1"), call("list_directory", "{}", id="c2"), text="hm"
+        )
         before = deepcopy(message)
         parse_tool_calls(message)
         assert message == before
@@ -177,11 +209,23 @@ class TestTokens:
     def test_four_characters_are_a_token(self):
         assert estimate_tokens(turn(text="x" * 400)) == 100
         assert estimate_tokens(turn(call("n" * 40, "a" * 360))) == 100
-        assert estimate_tokens(turn(call("n" * 40, "a" * 60), call("n" * 40, "a" * 60), text="x" * 200)) == 100
+        assert (
+            estimate_tokens(turn(call("n" * 40, "a" * 60), call("n" * 40, "a" * 60), text="x" * 200)) == 100
+        )
 
     @pytest.mark.parametrize(
         "message",
-        [None, {}, "text", turn(), turn(text=""), turn(text=[]), turn(None, "junk", {}), turn(call(None, None)), turn(text=0)],
+        [
+            None,
+            {},
+            "text",
+            turn(),
+            turn(text=""),
+            turn(text=[]),
+            turn(None, "junk", {}),
+            turn(call(None, None)),
+            turn(text=0),
+        ],
         ids=repr,
     )
     def test_no_call_is_free(self, message):
@@ -203,8 +247,14 @@ class TestErrors:
             (RuntimeError("  \n"), "Error: RuntimeError"),
             (KeyError(), "Error: KeyError"),
             (AssertionError(), "Error: AssertionError"),
-            (OSError(2, "No such file or directory", "a.py"), "Error: [Errno 2] No such file or directory: 'a.py'"),
-            (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), "Error: 'utf-8' codec can't decode byte 0xff in position 0: bad"),
+            (
+                OSError(2, "No such file or directory", "a.py"),
+                "Error: [Errno 2] No such file or directory: 'a.py'",
+            ),
+            (
+                UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
+                "Error: 'utf-8' codec can't decode byte 0xff in position 0: bad",
+            ),
         ],
         ids=repr,
     )
@@ -224,13 +274,19 @@ class TestRecords:
 
     @pytest.mark.parametrize(
         "other",
-        [Action("list_directory", {"path": "a.py"}), Action("read_file", {"path": "A.py"}), Action("read_file", {})],
+        [
+            Action("list_directory", {"path": "a.py"}),
+            Action("read_file", {"path": "A.py"}),
+            Action("read_file", {}),
+        ],
         ids=str,
     )
     def test_an_action_differs_by_either_part(self, other):
         assert Action("read_file", A_PY) != other
 
-    @pytest.mark.parametrize("arguments", [None, "text", {"path": ["a"]}, {"q": {"x": [1]}}, {"n": math.nan}, {}], ids=repr)
+    @pytest.mark.parametrize(
+        "arguments", [None, "text", {"path": ["a"]}, {"q": {"x": [1]}}, {"n": math.nan}, {}], ids=repr
+    )
     def test_any_arguments_make_an_action(self, arguments):
         action = Action("read_file", arguments)
         assert len({action, action}) == 1 and str(action).startswith("read_file(")
@@ -245,7 +301,10 @@ class TestRecords:
             action.tool = "other"
 
     def test_an_action_reads_like_a_call(self):
-        assert str(Action("read_file", {"path": "a.py", "start_line": 3})) == "read_file(path='a.py', start_line=3)"
+        assert (
+            str(Action("read_file", {"path": "a.py", "start_line": 3}))
+            == "read_file(path='a.py', start_line=3)"
+        )
 
     def test_a_tracker_starts_at_zero(self):
         budget = BudgetTracker(5, 10_000)
@@ -260,7 +319,13 @@ class TestRecords:
 
     def test_a_result_needs_no_detail(self):
         result = RunResult(None, [], 0, 0, "max_steps")
-        assert (result.answer, result.history, result.steps, result.tokens, result.detail) == (None, [], 0, 0, "")
+        assert (result.answer, result.history, result.steps, result.tokens, result.detail) == (
+            None,
+            [],
+            0,
+            0,
+            "",
+        )
 
     def test_the_examples_in_docstrings_hold(self):
         for owner in (describe_error, parse_tool_calls, estimate_tokens):
