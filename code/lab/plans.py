@@ -23,7 +23,7 @@ Turns = Generator[tuple[str, list[tuple[str, dict]]], list[str], Any]
 _HIT = re.compile(r"(.+?):(\d+): (.*)")
 _DEFINED = (
     r"\s*(?:(?:export|public|private|static|async|pub|default|abstract|final)\s+)*"
-    r"(?:def|class|function|func|fn|const|let|var|struct|type|interface|enum|trait|record)\s+({0})(?!\w)"
+    r"(?:def|class|function|func|fn|const|let|var|struct|type|interface|enum|trait|record)\s+({0})"
 )
 _ASSIGNED = r"\s*(?:self\.|cls\.)?(?:{0})\s*(?::[^=]*)?=(?!=)|\s+(?:{0})\s*:\s*[A-Za-z][\w\[\]., |]*$"
 _SET = (
@@ -468,7 +468,7 @@ def _first_value(text: str) -> str:
             depth += 1
         elif char in ")]}" or (char in ",#;" and not depth):
             depth -= 1
-            if depth < 0 or char in ",#;":
+            if depth < 0:
                 return text[:number].strip()
     return text.strip()
 
@@ -569,8 +569,7 @@ def _weight(path: str, question: Question) -> int:
 
 
 def _ranked(hits: list[Hit], question: Question) -> list[Hit]:
-    order = lambda hit: (-_weight(hit.path, question), _indent(hit.text) > 0, hit.path.count("/"))  # noqa: E731
-    return sorted(hits, key=order)
+    return sorted(hits, key=lambda hit: (-_weight(hit.path, question), _indent(hit.text) > 0, hit.path.count("/")))
 
 
 def _indent(text: str) -> int:
