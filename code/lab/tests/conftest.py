@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.conftest import offline  # noqa: F401  (a fixture: keeps every test offline)
+from tests.conftest import offline, repo  # noqa: F401  (fixtures: nothing leaves this machine; a small repository)
 
 SYLLABLES = "ba ce di fo gu ha je ki lo mu na pe ri so tu va we xi yo zu".split()
 

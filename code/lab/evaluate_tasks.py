@@ -1,0 +1,401 @@
+"""evaluate_tasks.py: run the agent on many tasks and say how it did.
+
+One run is one unit of work: a plain dict in, a plain dict out, by a function that any process can
+import. So `evaluate` takes whatever `concurrent.futures.Executor` there is, threads of this machine
+or the workers of a cluster. Each record is on disk before the next one is waited for.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import shutil
+import statistics
+import sys
+import sysconfig
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from agent import run_agent
+from agent_app import build_messages, configure, make_complete, whole
+from config import Config, ProviderError
+from evaluate import evaluate_run
+from safety import BudgetTracker
+
+TASKS = Path(__file__).with_name("tasks.jsonl")
+PROJECT = Path(__file__).resolve().parents[2]
+FIELDS = {
+    "id": str, "task": str, "repo": str, "answer_contains": str,
+    "optimal_steps": int, "agent_needed": bool, "why": str,
+}  # fmt: skip
+TRIES = 3  # a run whose worker was lost is sent again
+ANSWERS = ("lab", "learn", "extras")  # rooms that a run on this project doesn't see: the tasks' answers stand there
+
+# --- tasks ------------------------------------------------------------------------------------------
+def load_tasks(path: Path = TASKS) -> list[dict]:
+    """The tasks of a JSON Lines file, checked. Raises ValueError, which names the line, or OSError."""
+    tasks: dict[str, dict] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            task = json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"{path.name}, line {number}: not JSON: {error}") from error
+        if problem := _problem(task) or (task["id"] in tasks and f"the id {task['id']!r} came before"):
+            raise ValueError(f"{path.name}, line {number}: {problem}")
+        tasks[task["id"]] = task
+    return list(tasks.values())
+
+
+def _problem(task: Any) -> str | None:
+    if not isinstance(task, dict) or task.keys() != FIELDS.keys():
+        return f"a task is an object with the keys {', '.join(FIELDS)}"
+    for key, kind in FIELDS.items():
+        if type(task[key]) is not kind or (kind is str and not task[key].strip()):
+            return f"{key} must be a {kind.__name__}{' that is not blank' * (kind is str)}"
+    if task["optimal_steps"] < 1:
+        return "optimal_steps must be at least 1"
+    if task["answer_contains"].lower() in task["task"].lower():
+        return "answer_contains stands in the task already: an echo would complete it"
+    return None
+
+
+def resolve_repo(reference: str) -> Path:
+    """The directory that a task's ``repo`` means.
+
+    ``stdlib:json`` is a package of the standard library, ``package:dotenv`` an installed one, anything
+    else a directory of this project, of which a copy is used that leaves out the tasks and their
+    answers. Raises ValueError when there is no such directory.
+    """
+    kind, _, name = reference.rpartition(":")
+    if kind == "stdlib":
+        path = Path(sysconfig.get_paths()["stdlib"]) / name
+    elif kind == "package":
+        spec = importlib.util.find_spec(name)
+        path = Path(next(iter(spec.submodule_search_locations or []), "")) if spec else Path(name)
+    else:
+        path = PROJECT / reference
+    if kind not in ("", "stdlib", "package") or not name.strip("./\\") or not path.is_dir():
+        raise ValueError(f"there is no repository {reference!r}")
+    return path if kind else _copy(path)
+
+
+@cache
+def _copy(path: Path) -> Path:
+    keep = tempfile.TemporaryDirectory(prefix="agent-lab-")
+    _copies.append(keep)  # removed when the process ends
+    left_out = shutil.ignore_patterns(*ANSWERS, ".*", "__pycache__", "*.pyc")
+    return Path(shutil.copytree(path, Path(keep.name) / path.name, ignore=left_out))
+
+
+_copies: list[tempfile.TemporaryDirectory] = []
+
+
+@cache
+def _live_complete(config: Config) -> Callable[[list, list], Any]:
+    return make_complete(config)  # once a process, however many runs it plays
+
+
+# --- runs -------------------------------------------------------------------------------------------
+def run_live(task: dict) -> dict:
+    """Run one task with a live model and score it; never raises.
+
+    ``task`` is a task of the file with ``repeat`` (int) and ``config`` (fields of `Config`) added. The
+    record holds the score, answer, history, tokens, cost in USD (None when unknown) and seconds, and
+    ``error`` when the run itself failed.
+    """
+    started = time.perf_counter()
+    record = {"id": task["id"], "repeat": task["repeat"], "model": task["config"]["model"], "error": None}
+    messages: list = []
+    try:
+        config = Config(**task["config"] | {"repo_root": str(resolve_repo(task["repo"]))})
+        complete = _live_complete(replace(config, repo_root="."))
+
+        def counted(history: list, tools: list) -> Any:
+            messages.append(complete(history, tools))
+            return messages[-1]
+
+        start = build_messages(task["task"], config.repo_root)
+        result = run_agent(start, config.repo_root, counted, BudgetTracker(config.max_steps, config.token_budget))
+        score = evaluate_run(result, task)
+        record |= score | {"answer": result.answer, "detail": result.detail, "tokens": result.tokens}
+        record["history"] = [[action.tool, action.arguments] for action in result.history]
+    except Exception as error:
+        record["error"] = str(error) if isinstance(error, ProviderError) else f"{type(error).__name__}: {error}"
+    costs = [getattr(message, "cost", None) for message in messages]
+    record["cost"] = None if None in costs or not costs else sum(costs)
+    for count in ("prompt_tokens", "completion_tokens"):
+        record[count] = sum(getattr(message, count, 0) for message in messages)
+    return record | {"seconds": round(time.perf_counter() - started, 3)}
+
+
+def evaluate(
+    tasks: list[dict],
+    run_task: Callable[[dict], dict],
+    executor: Executor,
+    on_record: Callable[[dict], None] = lambda record: None,
+) -> list[dict]:
+    """Run each task on ``executor`` and return the records, in the order in which they came.
+
+    ``run_task`` and what it takes and returns must be picklable when the executor has processes of its
+    own. ``on_record`` gets each record as soon as it is there. A task whose worker is lost is sent
+    again, up to three times in all; then its record says so in ``error``, and no other task suffers.
+    """
+    records: list[dict] = []
+    waiting: dict[Future, tuple[dict, int]] = {}
+
+    def done(record: dict) -> None:
+        records.append(record)
+        on_record(record)
+
+    def send(task: dict, attempt: int) -> None:
+        try:
+            waiting[executor.submit(run_task, task)] = task, attempt
+        except RuntimeError as error:  # the pool is broken or shut down
+            done(_lost(task, error))
+
+    for task in tasks:
+        send(task, 1)
+    while waiting:
+        ended = wait(waiting, return_when=FIRST_COMPLETED).done
+        for future in [future for future in waiting if future in ended]:  # in the order of sending
+            task, attempt = waiting.pop(future)
+            try:
+                record = future.result()
+            except Exception as error:
+                if attempt < TRIES:
+                    send(task, attempt + 1)
+                    continue
+                record = _lost(task, error)
+            done(record)
+    return records
+
+
+def _lost(task: dict, error: Exception) -> dict:
+    told = f"the worker was lost: {type(error).__name__}: {error}"
+    return {"id": task["id"], "repeat": task["repeat"], "model": task["config"]["model"], "error": told}
+
+
+def read_records(path: Path) -> list[dict]:
+    """The finished runs in a result file, the last of each task and repeat; a torn line is passed over.
+
+    Raises ValueError when the file holds something else, or OSError.
+    """
+    found: dict[tuple, dict] = {}
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    for number, line in enumerate(lines, 1):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            if line.strip() and not line.startswith("{"):
+                raise ValueError(f"{path}, line {number}: not a result file") from None
+            continue  # torn off when the process was killed
+        if not isinstance(record, dict) or not {"id", "repeat", "model", "error"} <= record.keys():
+            raise ValueError(f"{path}, line {number}: not a result file")
+        if not record["error"]:
+            found[record["id"], record["repeat"]] = record
+    return list(found.values())
+
+
+# --- reports ----------------------------------------------------------------------------------------
+def report(records: list[dict], tasks: list[dict]) -> str:
+    """Run table, stop reasons, completion, efficiency, tokens, cost and seconds, for a person."""
+    known = {task["id"]: task for task in tasks}
+    order = {name: number for number, name in enumerate(known)}
+    records = sorted(records, key=lambda record: (order.get(record["id"], len(order)), record["repeat"]))
+    rows = [("task", "stop", "completed", "steps", "optimal", "efficiency", "calls", "tokens", "cost", "seconds")]
+    for record in records:
+        name = record["id"] + f" #{record['repeat'] + 1}" * (record["repeat"] > 0)
+        if record["error"]:
+            rows.append((name, "error", "-", "-", "-", "-", "-", "-", "-", "-"))
+            continue
+        optimal = str(known[record["id"]]["optimal_steps"]) if record["id"] in known else "?"
+        completed = "yes" if record["completed"] else "no"
+        rows.append((
+            name, record["stop_reason"], completed, str(record["steps"]), optimal, f"{record['efficiency']:.2f}",
+            str(record["tool_calls"]), f"{record['tokens']:,}", _money(record["cost"]), f"{record['seconds']:.1f}",
+        ))  # fmt: skip
+    runs = [record for record in records if not record["error"]]
+    lines = [_table(rows), ""]
+    lines += [f"error: {record['id']}: {record['error']}" for record in records if record["error"]]
+    if not runs:
+        return "\n".join([*lines, "no run was finished"])
+    stops = Counter(record["stop_reason"] for record in runs)
+    completed = [record for record in runs if record["completed"]]
+    lines.append("stop reasons: " + ", ".join(f"{stop} {count}" for stop, count in stops.most_common()))
+    lines.append(f"completed: {_share(completed, runs)}")
+    for needed, kind in ((True, "that need an agent"), (False, "that one call with the file would do")):
+        some = [record for record in runs if record["id"] in known and known[record["id"]]["agent_needed"] is needed]
+        if some:
+            lines.append(f"  of the tasks {kind}: {_share([record for record in some if record['completed']], some)}")
+    if completed:
+        mean = statistics.mean(record["efficiency"] for record in completed)
+        lines.append(f"efficiency of the completed runs: {mean:.2f} on average")
+    for what, figure in (("tokens", "{:,.0f}"), ("seconds", "{:.1f}")):
+        values = [record[what] for record in runs]
+        total, median = figure.format(sum(values)), figure.format(statistics.median(values))
+        lines.append(f"{what}: {total} in all, {median} a run (median)")
+    costs = [record["cost"] for record in runs]
+    lines.append("cost: " + (_money(None) if None in costs else f"{_money(sum(costs))} in all"))
+    return "\n".join(lines)
+
+
+def compare(first: list[dict], second: list[dict]) -> str:
+    """Two sets of runs side by side, task by task, and the differences that repeats don't explain.
+
+    A difference of means counts when it is larger than the larger of the two spreads (highest minus
+    lowest value over the repeats). Where a task ran once there is no spread, and nothing is claimed.
+    """
+    rows, larger, unknown = [("task", "completed", "", "steps", "", "tokens", "", "larger than the spread")], [], 0
+    shared = [name for name in dict.fromkeys(record["id"] for record in first) if name in {r["id"] for r in second}]
+    for name in shared:
+        sides = [[record for record in side if record["id"] == name] for side in (first, second)]
+        cells, found = [], []
+        for what in ("completed", "steps", "tokens"):
+            values = [[float(record[what]) for record in side] for side in sides]
+            means = [statistics.mean(side) for side in values]
+            cells += [f"{mean:,.2f}".rstrip("0").rstrip(".") for mean in means]
+            spread = max(max(side) - min(side) for side in values)
+            if min(map(len, values)) > 1 and abs(means[0] - means[1]) > spread:
+                found.append(what)
+        once = min(map(len, sides)) < 2
+        unknown += once
+        larger += [f"{what} of {name}" for what in found]
+        rows.append((name, *cells, "unknown: one run" if once else ", ".join(found) or "-"))
+    if not shared:
+        return "the two files have no task in common"
+    lines = [_table(rows), ""]
+    for what in ("completed", "steps", "tokens"):
+        means = [statistics.mean(float(r[what]) for r in side if r["id"] in shared) for side in (first, second)]
+        lines.append(f"{what}, mean over the runs: {means[0]:,.2f} -> {means[1]:,.2f}")
+    lines.append(f"larger than the spread between repeats: {', '.join(larger) or 'nothing'}")
+    if unknown:
+        lines.append(f"{unknown} of {len(shared)} tasks ran once on a side: their spread is unknown (--repeat 3 shows it)")
+    apart = {record["id"] for record in [*first, *second]} - set(shared)
+    return "\n".join(lines + [f"in one file only: {', '.join(sorted(apart))}"] * bool(apart))
+
+
+def _table(rows: list[tuple]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+def _money(dollars: float | None) -> str:
+    return "unknown" if dollars is None else f"${dollars:.4f}"
+
+
+def _share(part: list, whole: list) -> str:
+    return f"{len(part)} of {len(whole)} ({100 * len(part) / len(whole):.0f} %)"
+
+
+# --- command ----------------------------------------------------------------------------------------
+def main(argv: list[str]) -> int:
+    """``python -m lab evaluate``: 0 every run finished, 1 some failed, 2 bad usage, 130 interrupted."""
+    options = _parse(argv)
+    try:
+        if options.compare:
+            print(compare(*(read_records(Path(name)) for name in options.compare)))
+            return 0
+        known = load_tasks(options.tasks)
+        config = configure(options)
+        chosen = _choose(known, options)
+        out = options.resume or options.out or Path("runs") / _file_name(config.model)
+        records = read_records(out) if options.resume and out.exists() else []
+        if others := {record["model"] for record in records} - {config.model}:
+            raise ValueError(f"{out} holds runs of {', '.join(others)}, not of {config.model}; compare two files instead")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        file = open(out, "a" if options.resume else "x", encoding="utf-8")
+    except FileExistsError:
+        print(f"error: {out} exists; --resume {out} goes on with it", file=sys.stderr)
+        return 2
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    finished = {(record["id"], record["repeat"]) for record in records}
+    work = [
+        task | {"repeat": repeat, "config": asdict(config)}
+        for repeat in range(options.repeat)
+        for task in chosen
+        if (task["id"], repeat) not in finished
+    ]
+    if _is_torn(out):
+        file.write("\n")
+    print(f"{len(work)} runs of {config.model}, {len(finished)} done before; results go to {out}", file=sys.stderr)
+
+    def keep(record: dict) -> None:
+        records.append(record)
+        file.write(json.dumps(record) + "\n")
+        file.flush()
+        told = record["error"] or f"{record['stop_reason']}, {record['steps']} steps, {record['tokens']} tokens"
+        mark = " " if record["error"] else "+" if record["completed"] else "-"
+        count = len(records) - len(finished)
+        print(f"[{count}/{len(work)}] {mark} {record['id']}: {told}", file=sys.stderr, flush=True)
+
+    executor = ThreadPoolExecutor(options.jobs)
+    try:
+        with file:
+            evaluate(work, run_live, executor, keep)
+    except KeyboardInterrupt:
+        print(f"\ninterrupted; --resume {out} goes on", file=sys.stderr, flush=True)
+        os._exit(130)  # a thread in the middle of a model call would hold the process for minutes
+    print(report(records, known))
+    return 1 if any(record["error"] for record in records) else 0
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m lab evaluate",
+        description="Run the tasks with a live model, score each run, and keep each as a line of JSON.",
+        epilog="exit codes: 0 every run finished, 1 some failed, 2 bad usage, 130 interrupted",
+    )
+    add = parser.add_argument
+    add("--model", metavar="NAME", help="LiteLLM's name of the model (default: from the environment)")
+    add("--max-steps", metavar="N", type=whole, help="ceiling of model calls a run")
+    add("--token-budget", metavar="N", type=whole, help="ceiling of tokens a run")
+    add("--limit", metavar="N", type=_count, help="only the first N tasks")
+    add("--task", metavar="ID", action="append", help="only this task (may be given several times)")
+    add("--tasks", metavar="FILE", type=Path, default=TASKS, help="another file of tasks")
+    add("--repeat", metavar="N", type=_count, default=1, help="run each task N times (default: 1)")
+    add("--jobs", metavar="N", type=_count, default=1, help="runs at a time (default: 1)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--out", metavar="FILE", type=Path, help="a new result file (default: one in runs/)")
+    where.add_argument("--resume", metavar="FILE", type=Path, help="go on with a result file: run what it lacks")
+    where.add_argument("--compare", metavar=("A", "B"), nargs=2, help="put two result files side by side, run nothing")
+    parser.set_defaults(repo=None)
+    return parser.parse_args(argv)
+
+
+def _count(text: str) -> int:
+    if whole(text) == 0:
+        raise argparse.ArgumentTypeError("0 is too few")
+    return int(text)
+
+
+def _choose(tasks: list[dict], options: argparse.Namespace) -> list[dict]:
+    names = [task["id"] for task in tasks]
+    if unknown := [name for name in options.task or [] if name not in names]:
+        raise ValueError(f"there is no task {unknown[0]!r}; the tasks are {', '.join(names)}")
+    chosen = [task for task in tasks if not options.task or task["id"] in options.task][: options.limit]
+    for reference in {task["repo"] for task in chosen}:
+        resolve_repo(reference)
+    return chosen
+
+
+def _file_name(model: str) -> str:
+    slug = "".join(char if char.isalnum() else "-" for char in model)
+    return f"{slug}-{time.strftime('%Y%m%d-%H%M%S')}.jsonl"
+
+
+def _is_torn(path: Path) -> bool:
+    """Whether the file ends in the middle of a line, as a killed process leaves it."""
+    data = path.read_bytes()[-1:]
+    return data not in (b"", b"\n")

@@ -1,0 +1,128 @@
+"""replay.py: show a recorded run as a person reads it, and score it without a model.
+
+A trace (``agent_app.py --trace FILE``) is one JSON event a line. It may end anywhere, if the run was
+killed: what is there is shown, and where it broke off is said.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from agent import RunResult
+from agent_app import filled, whole
+from evaluate import evaluate_run
+from safety import Action
+
+SHOWN_LINES = 12
+CUT = "more]"  # how a trace marks a text that it cut
+
+
+def read_trace(path: Path) -> list[dict]:
+    """The events of a trace; a torn last line is left out. Raises ValueError or OSError."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    lines = [line for line in text.split("\n") if line.strip()]
+    events = []
+    for number, line in enumerate(lines, 1):
+        try:
+            event = json.loads(line)
+            if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+                raise ValueError("no event")
+        except ValueError:
+            if number == len(lines) > 1:
+                break
+            raise ValueError(f"{path}, line {number}: this is not an event of a trace") from None
+        events.append(event)
+    if not events:
+        raise ValueError(f"{path} holds no event")
+    return events
+
+
+def rebuild(events: list[dict]) -> RunResult:
+    """The result of the recorded run; ``stop_reason`` is ``broken off`` where the trace has no end."""
+    replies = [event for event in events if event["event"] == "model_reply"]
+    history = [Action(event["tool"], event["arguments"]) for event in events if event["event"] == "tool_call"]
+    end = next((event for event in events if event["event"] == "end"), {})
+    return RunResult(
+        end.get("answer"),
+        history,
+        end.get("steps", len(replies)),
+        end.get("tokens", sum(event["tokens"] for event in replies)),
+        end.get("stop_reason", "broken off"),
+        end.get("detail", "") if end else _broken_off(events[-1]),
+    )
+
+
+def _broken_off(last: dict) -> str:
+    return {
+        "model_call": "while the model was being asked",
+        "model_error": f"the model could not be asked: {last.get('error')}",
+        "tool_call": f"while {last.get('tool')} was running",
+    }.get(last["event"], "between two events")
+
+
+def show(events: list[dict]) -> list[str]:
+    """The lines that tell a person about the run, event by event."""
+    lines, tokens = [], 0
+    for event in events:
+        kind = event["event"]
+        if kind == "run":
+            lines += [f"task: {_line(event['task'])}", f"model {event['model']}, repository {event['repo']}"]
+        elif kind == "model_reply":
+            tokens += event["tokens"]
+            lines.append(f"step {event['step']}: {tokens} tokens, {event['seconds']:.1f} s so far")
+            if event["calls"] and event["content"]:
+                lines += _excerpt("thought", event["content"])
+        elif kind == "model_error":
+            lines += _excerpt("model error", event["error"])
+        elif kind == "tool_call":
+            lines += _excerpt("action", str(Action(event["tool"], event["arguments"])))
+        elif kind == "tool_result":
+            lines += _excerpt("observation", event.get("error") or event.get("result") or "")
+    return lines
+
+
+def _excerpt(label: str, text: str) -> list[str]:
+    lines = str(text).strip("\n").splitlines() or [""]
+    shown = lines[:SHOWN_LINES] + [f"… {len(lines) - SHOWN_LINES} more lines"] * (len(lines) > SHOWN_LINES)
+    return [f"    {label if number == 0 else '':<12} {_line(line)}" for number, line in enumerate(shown)]
+
+
+def _line(text: str) -> str:
+    return "".join(char if char.isprintable() else " " for char in str(text))
+
+
+def main(argv: list[str]) -> int:
+    """``python -m lab replay``: 0 shown (and completed, with --expect), 1 not completed, 2 no trace."""
+    parser = argparse.ArgumentParser(
+        prog="python -m lab replay",
+        description="Show a recorded run, and score it without a model.",
+        epilog="exit codes: 0 shown (and completed, with --expect), 1 not completed, 2 no readable trace",
+    )
+    parser.add_argument("trace", type=Path, help="a file that agent_app.py --trace wrote")
+    parser.add_argument("--expect", metavar="TEXT", type=filled, help="completed means: the answer contains TEXT")
+    parser.add_argument("--optimal-steps", metavar="N", type=whole, default=2, help="steps of the best run (default: 2)")
+    options = parser.parse_args(argv)
+    try:
+        events = read_trace(options.trace)
+        lines, result = show(events), rebuild(events)
+    except (OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except (KeyError, TypeError, AttributeError) as error:
+        print(f"error: {options.trace}: an event lacks what it should hold ({error})", file=sys.stderr)
+        return 2
+    try:
+        score = evaluate_run(result, {"answer_contains": options.expect or "", "optimal_steps": options.optimal_steps})
+    except NotImplementedError as error:
+        print(f"error: a milestone is missing: {error}", file=sys.stderr)
+        return 2
+    answer = "\n".join(map(_line, (result.answer or "").strip().splitlines()))
+    judged = {True: "yes", False: "no"}[score["completed"]] if options.expect else "not judged (no --expect)"
+    if options.expect and not score["completed"] and answer.endswith(CUT):
+        judged = "not judged (the trace holds only the start of the answer)"
+    print(*lines, f"\nanswer: {answer or '(none)'}", sep="\n")
+    print(f"\nstop_reason: {result.stop_reason}{f' ({result.detail})' if result.detail else ''}\ncompleted: {judged}")
+    print(f"steps: {result.steps} (optimal: {options.optimal_steps}), efficiency: {score['efficiency']:.2f}")
+    print(f"tool calls: {score['tool_calls']}, tokens: {result.tokens}")
+    return 1 if judged == "no" else 0
