@@ -6,7 +6,6 @@ or the workers of a cluster. Each record is on disk before the next one is waite
 """
 
 import argparse
-import importlib.util
 import json
 import os
 import shutil
@@ -20,6 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, replace
 from functools import cache
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -76,14 +76,13 @@ def resolve_repo(reference: str) -> Path:
     answers. Raises ValueError when there is no such directory.
     """
     kind, _, name = reference.rpartition(":")
+    path = PROJECT / reference
     if kind == "stdlib":
         path = Path(sysconfig.get_paths()["stdlib"]) / name
     elif kind == "package":
-        spec = importlib.util.find_spec(name)
-        path = Path(next(iter(spec.submodule_search_locations or []), "")) if spec else Path(name)
-    else:
-        path = PROJECT / reference
-    if kind not in ("", "stdlib", "package") or not name.strip("./\\") or not path.is_dir():
+        spec = PathFinder.find_spec(name)
+        path = Path(next(iter(spec and spec.submodule_search_locations or []), "/nowhere"))
+    if not name or kind not in ("", "stdlib", "package") or not path.is_dir():
         raise ValueError(f"there is no repository {reference!r}")
     return path if kind else _copy(path)
 
@@ -254,7 +253,7 @@ def compare(first: list[dict], second: list[dict]) -> str:
     A difference of means counts when it is larger than the larger of the two spreads (highest minus
     lowest value over the repeats). Where a task ran once there is no spread, and nothing is claimed.
     """
-    rows, larger, unknown = [("task", "completed", "", "steps", "", "tokens", "", "larger than the spread")], [], 0
+    rows, larger, unknown = [("task", "completed", "steps", "tokens", "larger than the spread")], [], 0
     shared = [name for name in dict.fromkeys(record["id"] for record in first) if name in {r["id"] for r in second}]
     for name in shared:
         sides = [[record for record in side if record["id"] == name] for side in (first, second)]
@@ -262,7 +261,7 @@ def compare(first: list[dict], second: list[dict]) -> str:
         for what in ("completed", "steps", "tokens"):
             values = [[float(record[what]) for record in side] for side in sides]
             means = [statistics.mean(side) for side in values]
-            cells += [f"{mean:,.2f}".rstrip("0").rstrip(".") for mean in means]
+            cells.append(" -> ".join(f"{mean:,.2f}".rstrip("0").rstrip(".") for mean in means))
             spread = max(max(side) - min(side) for side in values)
             if min(map(len, values)) > 1 and abs(means[0] - means[1]) > spread:
                 found.append(what)

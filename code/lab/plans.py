@@ -514,12 +514,20 @@ def _computed(question: Question, maker: Hit, support: list[Hit] | None = None) 
 
 # Everything else.
 
+_UNSURE = "I can't tell whether this answers the task;"
+
 
 def _other(question: Question) -> Turns:
-    """Search for the names and the likeliest-looking words, and show the lines that hold most of them."""
+    """Show the lines that hold most of the task's words: of the file it names, else of what a search turns up."""
     words = sorted((word for word in question.words if len(word) > 2), key=lambda word: (-len(word), word))
     if not (question.names or words):
         return "I can't answer this: the task names nothing to look for. I only search for words."
+    for path in [path for path in question.paths if "." in path][:1]:
+        page = yield from _read(f"I read {path}.", path)
+        if not page.lines and (found := (yield from _find(path))):
+            page = yield from _read(f"I read {found[0]}.", found[0])
+        if close := _closest(page.hits(), question):
+            return _answer(f"{_UNSURE} these lines of `{page.path}` share most of its words:", close[:SHOWN])
     pairs = ["_".join(pair).lower() for pair in zip(question.words, question.words[1:]) if not {*pair} & {*question.names}]
     first = [*question.names[:2], *pairs[: 3 - len(question.names[:2])]]
     hits, _ = (yield from _search(f"I look for {_quoted(first)}.", *first)) if first else ([], False)
@@ -537,7 +545,7 @@ def _other(question: Question) -> Turns:
     page = yield from _read(f"I read around the closest line, {best[0].path}:{best[0].line}.", *best[0][:2])
     near = [hit for hit in page.hits(best[0].line - 10) if hit.line < best[0].line + 20]
     shown = list(dict.fromkeys(_closest(near, question)[: SHOWN // 2] + best))
-    return _answer("I can't tell whether this answers the task; these lines share most of its words:", shown[:SHOWN])
+    return _answer(f"{_UNSURE} these lines share most of its words:", shown[:SHOWN])
 
 
 def _closest(hits: list[Hit], question: Question) -> list[Hit]:

@@ -36,6 +36,10 @@ _USE = r"(?:uses?|calls?|imports?|references?|mentions?|depends? on|rel(?:y|ies)
 _USED = r"(?:used|called|imported|referenced|mentioned|needed|raised|invoked)"
 _MADE = r"(?:defined|declared|implemented|located|written|created|set up|set|kept|stored)"
 _SHOW = r"(?:find|list|show|name|give|print|tell)(?: me| us)?"
+_LISTED = (
+    r"\b(?:what|which|how many|list|name|show|print|give)(?P<what>(?: \w+){0,4}? (?:files|contents|entries|directories|"
+    r"folders|subdirectories|modules|subpackages))"
+)
 _X = r"(?P<x>.+?)"
 _SHAPES = [  # the first shape that fits decides
     ("about", rf"(?:what|how) (?:does|do|is|are) {_THIS}(?: do| for| about| work)?$"),
@@ -52,9 +56,8 @@ _SHAPES = [  # the first shape that fits decides
     ("members", r"(?:what|which|list|name|show|how many)\b.*?\b(?P<what>methods|functions|classes)(?: that)?"
                 r"(?: are| does| do| is| has)?(?: there)?(?: defined)?(?: in| of| on)? "
                 rf"{_X}(?: has| have| defines?| contains?| provides?)?$"),
-    ("list", r"(?:what|which|how many|list|name|show|print|give)\b(?P<what>.*?\b(?:files|contents|entries|directories|"
-             r"folders|subdirectories|modules|subpackages))(?: that)?(?: are| is| exist| live| does| do)?(?: there)?"
-             r"(?: (?:in|of|under|inside|within|at)\b)?(?: (?P<x>.+?))?(?: have| contain| hold)?$"),
+    ("list", rf"{_LISTED}(?: that)?(?: are| is| exist| live)?(?: there)?(?: (?:in|of|under|inside|within|at) {_X})?$"),
+    ("list", rf"{_LISTED} (?:does|do) {_X} (?:have|contain|hold)$"),
     ("list", r"what(?:'s| is| does)?(?: there)? (?:in|inside|under) (?P<x>.+?)$"),
     ("list", rf"what does {_X} (?:directory|folder) (?:contain|hold|have)$"),
     ("default", rf"what (?:does|do) (?P<owner>.+?) (?:use|take|assume)s? (?:for|as) {_X}(?: by default)?$"),

@@ -248,6 +248,14 @@ def test_anything_else_gets_the_closest_lines_and_the_word_that_they_may_not_ans
     assert line_of(strange.root, strange.home, "raise ValueError") in said.answer
 
 
+def test_a_file_that_the_task_names_is_where_it_looks(strange):
+    first, second = strange.trouble.split()
+    said = converse(f"How is {first} with {second} told in {strange.module}.py?", strange.root)
+    assert said.answer.startswith(UNSURE)
+    assert line_of(strange.root, strange.home, "raise ValueError") in said.answer
+    assert "search_code" not in {tool for tool, _ in said.calls} and strange.deep not in said.answer
+
+
 @pytest.mark.parametrize(
     "task",
     [
@@ -365,6 +373,8 @@ def test_every_tool_it_may_call_exists():
         ("What is the default log level?", "default", ("log_level", "LOG_LEVEL", "LogLevel", "logLevel"), ()),
         ("how does the retry loop work?", "does", ("retry_loop", "RETRY_LOOP", "RetryLoop", "retryLoop"), ()),
         ("what does DEFAULT_PORT do", "does", ("DEFAULT_PORT",), ()),
+        ("which constant holds the names of the directories that find_it leaves out?", "other", ("find_it",), ()),
+        ("which files does lib have?", "list", ("lib",), ()),
         ("Tell me a joke.", "other", (), ()),
     ],
 )
