@@ -3,7 +3,7 @@
     python -m lab break                                 every experiment, as tables
     python -m lab break no-stuck single-call            these two
     python -m lab break --write                         and put the tables into FAILURE_ANALYSIS.md
-    python -m lab break single-call --model NAME        on a live model
+    python -m lab break single-call --model NAME        on a language model (offline/keyword can't read a prompt)
 
 The agent is yours: each experiment runs `agent.run_agent` as it is in this folder, and takes a guard
 away from outside, through a seam. The model is a script, so that the only difference between two rows
@@ -28,7 +28,7 @@ from unittest.mock import patch
 
 import agent
 from agent import RunResult, get_field
-from agent_app import build_messages, missing_milestone
+from agent_app import build_messages, missing_milestone, tell
 from evaluate import evaluate_run
 from lab import single_call
 from lab.order_server import OrderServer, Refused
@@ -77,7 +77,9 @@ class Run:
         return "right answer" if score["completed"] else "wrong answer"
 
 
-def play(turns: Turns, root: Path, budget: BudgetTracker | None = None, *, complete: Any = None, **guards: Any) -> Run:
+def play(
+    turns: Turns, root: Path, budget: BudgetTracker | None = None, *, complete: Any = None, **guards: Any
+) -> Run:
     """Run the agent on a script, by default within 10 steps and 20,000 tokens."""
     budget = budget or BudgetTracker(10, 20_000)
     messages = build_messages(TASK, root)
@@ -95,7 +97,9 @@ def against_first(rows: list[dict]) -> list[dict]:
 
 def paid_for_nothing(rows: list[dict]) -> list[dict]:
     """Add the tokens that were paid for without getting a right answer."""
-    return [row | {"paid for nothing": 0 if row["outcome"] == "right answer" else row["tokens"]} for row in rows]
+    return [
+        row | {"paid for nothing": 0 if row["outcome"] == "right answer" else row["tokens"]} for row in rows
+    ]
 
 
 # --- the experiments -------------------------------------------------------------------------------
@@ -255,7 +259,9 @@ def message_order(root: Path) -> list[dict]:
 
 def collapsed(run: Run) -> RunResult:
     """What a loop returns that knows only its last text."""
-    texts = [get_field(message, "content") for message in run.messages if get_field(message, "role") == "assistant"]
+    texts = [
+        get_field(message, "content") for message in run.messages if get_field(message, "role") == "assistant"
+    ]
     last_text = next(filter(None, [run.result.answer, *reversed(texts)]), "")
     return replace(run.result, answer=last_text, stop_reason="answered")
 
@@ -289,7 +295,7 @@ def collapsed_stops(root: Path) -> list[dict]:
     for key in list(rows[0])[1:]:
         values = [row[key] for row in rows]
         if key.startswith("stop reason"):
-            total[key] = f"{len(set(values))} different"
+            total[key] = f"{len(set(values))} kind{'s' * (len(set(values)) > 1)}"
         else:
             total[key] = f"{sum(values)} of {len(values)}" if key.startswith("completed") else sum(values)
     return [*rows, total]
@@ -322,6 +328,7 @@ def stored(rows: list[dict]) -> str:
 def main(argv: list[str] | None = None) -> int:
     """Run ``python -m lab break`` with the arguments ``argv`` and return the exit code."""
     options = parse_arguments(argv)
+    sys.stdout.reconfigure(errors="replace")
     try:
         if missing := missing_milestone():
             raise ValueError(f"a milestone is missing: {missing}")
@@ -347,7 +354,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def show(name: str, rows: list[dict]) -> None:
-    print(f"{name}: {EXPERIMENTS[name][0]}\n\n{markdown(rows)}\n", flush=True)
+    tell(f"{name}: {EXPERIMENTS[name][0]}\n\n{markdown(rows)}\n", sys.stdout)
 
 
 def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -361,9 +368,11 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="experiments to run (default: all)")
-    parser.add_argument("--write", action="store_true", help="put the tables between their markers in FAILURE_ANALYSIS.md")
+    parser.add_argument(
+        "--write", action="store_true", help="put the tables between their markers in FAILURE_ANALYSIS.md"
+    )
     parser.add_argument("--file", type=Path, default=REPORT, help="write to this file instead")
-    parser.add_argument("--model", help="run single-call on this live model (LiteLLM's name)")
+    parser.add_argument("--model", help="run single-call on this language model (LiteLLM's name)")
     options = parser.parse_args(argv)
     if unknown := [name for name in options.names if name not in EXPERIMENTS]:
         parser.error(f"there is no experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}")

@@ -4,8 +4,9 @@
     python -m lab bench TREE        the search on your own tree, too
     python -m lab bench --quick     small sizes, in a few seconds
 
-Times are CPU time (wall-clock time on Windows, whose CPU clock is too coarse). The rivals take turns in each round, a ratio is taken within a round, and what is shown is the median of the
-rounds, with the smallest and the largest. A busy machine shows in that spread.
+Times are CPU time (wall-clock time on Windows, whose CPU clock is too coarse). The rivals take turns in
+each round, a ratio is taken within a round, and what is shown is the median of the rounds, with the
+smallest and the largest. A busy machine shows in that spread.
 
 Exit codes: 0 measured, whether the goals were met or not, 2 bad usage or a missing milestone.
 """
@@ -32,7 +33,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from agent import run_agent
-from agent_app import missing_milestone
+from agent_app import missing_milestone, tell
 from lab.ablations import Unpoliced, keeps_reading, play
 from lab.sample_repo import sample_repo
 from lab.tables import markdown, ratio
@@ -76,8 +77,12 @@ def cpu(function: Callable[[], Any], times: int = 1) -> float:
 def child_cpu(command: list[str], folder: Path) -> float:
     """Seconds of CPU that a program takes, with its output read to the end."""
     start = _children_clock()
-    subprocess.run(command, cwd=folder, capture_output=True, stdin=subprocess.DEVNULL)
+    _run(command, folder)
     return _children_clock() - start
+
+
+def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess:
+    return subprocess.run(command, cwd=folder, capture_output=True, stdin=subprocess.DEVNULL)
 
 
 def _own_clock() -> float:
@@ -109,7 +114,7 @@ def rounds(number: int, rivals: dict[str, Callable[[], float]]) -> dict[str, lis
 
 
 def row(what: str, values: list[float], unit: str, goal: float | None = None) -> dict:
-    """A line of the table: the median of ``values`` with smallest and largest, and the ceiling it was built to."""
+    """A line of the table: median, smallest and largest of ``values``, and whether it meets ``goal``."""
     values = sorted(value for value in values if not math.isnan(value))
     if not values:
         return said(what, "too quick for this clock")
@@ -167,18 +172,22 @@ def loop_rows(sizes: Sizes) -> list[dict]:
         turns = [_turn(number) for number in range(steps)]
         times = max(1, sizes.steps_a_sample // steps)
         for run in (_run_agent, _run_bare):
-            rivals[run, steps] = lambda run=run, turns=turns, times=times: cpu(lambda: run(turns), times) / len(turns)
+            rivals[run, steps] = lambda run=run, turns=turns, times=times: (
+                cpu(lambda: run(turns), times) / len(turns)
+            )
     taken = rounds(sizes.rounds, rivals)
     ours = {steps: taken[_run_agent, steps] for steps in sizes.steps}
     bare = {steps: taken[_run_bare, steps] for steps in sizes.steps}
-    few, many = sizes.steps[-3:][0], sizes.steps[-1]
-    return [
-        *(row(f"run_agent, each of {steps:,} steps", scaled(ours[steps], 1e6), "µs", 30) for steps in sizes.steps),
-        *(row(f"bare loop, each of {steps:,} steps", scaled(bare[steps], 1e6), "µs") for steps in sizes.steps),
-        *(row(f"run_agent / bare, {steps:,} steps", in_rounds(ours[steps], bare[steps]), "") for steps in sizes.steps),
-        row(f"run_agent, each of {many:,} / of {few:,}", in_rounds(ours[many], ours[few]), "", FLAT),
-        row(f"bare loop, each of {many:,} / of {few:,}", in_rounds(bare[many], bare[few]), ""),
+    few, many = sizes.steps[-3:][0], sizes.steps[-1]  # of the shortest runs, the start weighs most
+    rows = [row(f"run_agent, each of {steps:,} steps", scaled(ours[steps], 1e6), "µs", 30) for steps in ours]
+    rows += [row(f"bare loop, each of {steps:,} steps", scaled(bare[steps], 1e6), "µs") for steps in bare]
+    rows += [
+        row(f"run_agent / bare, {steps:,} steps", in_rounds(ours[steps], bare[steps]), "") for steps in ours
     ]
+    growth = f"each of {many:,} / of {few:,}"
+    rows.append(row(f"run_agent, {growth}", in_rounds(ours[many], ours[few]), "", FLAT))
+    rows.append(row(f"bare loop, {growth}", in_rounds(bare[many], bare[few]), ""))
+    return rows
 
 
 def _turn(number: int) -> SimpleNamespace:
@@ -189,7 +198,9 @@ def _turn(number: int) -> SimpleNamespace:
 
 def _run_agent(turns: list) -> None:
     model = iter(turns)
-    run_agent([], ".", lambda messages, tools: next(model), BudgetTracker(len(turns), 10**9), dispatch=_no_tool)
+    run_agent(
+        [], ".", lambda messages, tools: next(model), BudgetTracker(len(turns), 10**9), dispatch=_no_tool
+    )
 
 
 def _run_bare(turns: list) -> None:
@@ -219,17 +230,19 @@ def textbook_search(root: Path, query: str) -> list[str]:
 
 
 def copy_library(target: Path) -> Path:
-    """A copy of the standard library's tree that holds only what every rival searches: no caches, binaries, secrets."""
+    """A copy of the standard library's tree without what a rival leaves out: caches, binaries, secrets."""
     library = Path(sysconfig.get_paths()["stdlib"])
+    left_out = SKIPPED_DIRS | {"site-packages", "dist-packages"}
     for folder, folders, names in os.walk(library):
-        folders[:] = [name for name in folders if name not in SKIPPED_DIRS | {"site-packages", "dist-packages"}]
+        folders[:] = [name for name in folders if name not in left_out]
         copied = target / Path(folder).relative_to(library)
         copied.mkdir(parents=True)
         for name in names:
             path = Path(folder, name)
-            if path.is_file() and not SECRET.fullmatch(name) and path.stat().st_size <= MAX_FILE_BYTES:
-                if b"\0" not in (data := path.read_bytes()):
-                    (copied / name).write_bytes(data)
+            if not path.is_file() or SECRET.fullmatch(name) or path.stat().st_size > MAX_FILE_BYTES:
+                continue
+            if b"\0" not in (data := path.read_bytes()):
+                (copied / name).write_bytes(data)
     return target
 
 
@@ -244,25 +257,34 @@ def search_rows(tree: Path, sizes: Sizes, skip: Iterable[str] = ()) -> list[dict
         "git grep, one thread": ["git", "grep", "--no-index", "--threads=1", "-F", "-n", ABSENT, "--", "."],
     }
     here = {name: command for name, command in programs.items() if finds_nothing(command, tree)}
-    rivals = {name: lambda command=command: child_cpu(command, tree) for name, command in here.items()}
+    rivals = {name: partial(child_cpu, command, tree) for name, command in here.items()}
     if "rg -j1" in here:
-        rivals["rg -j1, an empty directory"] = lambda: child_in_empty(programs["rg -j1"])
-    rivals["textbook"] = lambda: cpu(lambda: textbook_search(tree, ABSENT))
-    rivals["search_code"] = lambda: cpu(lambda: search_code(tree, ABSENT))
-    rivals["search_code, common string"] = lambda: cpu(lambda: search_code(tree, COMMON))
+        rivals["rg -j1, an empty directory"] = partial(child_in_empty, programs["rg -j1"])
+    rivals["textbook"] = partial(cpu, partial(textbook_search, tree, ABSENT))
+    rivals["search_code"] = partial(cpu, partial(search_code, tree, ABSENT))
+    rivals["search_code, common string"] = partial(cpu, partial(search_code, tree, COMMON))
     taken = rounds(sizes.rounds, rivals)
 
-    small = files_searched(tree)[0] < 1000
+    large = files_searched(tree)[0] >= 1000
     ours, common = taken["search_code"], taken["search_code, common string"]
-    rows = [said(name, "not measured: not here, or it can't run this search") for name in programs if name not in here]
+    rows = [
+        said(name, "not measured: not here, or it can't run this") for name in programs if name not in here
+    ]
     rows += [row(name, scaled(values, 1e3), "ms") for name, values in taken.items()]
+
+    def compare(what: str, part: list[float], whole: list[float], goal: float | None) -> None:
+        rows.append(row(what, in_rounds(part, whole), "", goal if large else None))
+
     if "rg -j1" in here:
-        search_alone = [whole - start for whole, start in zip(taken["rg -j1"], taken["rg -j1, an empty directory"])]
-        rows.append(row("search_code / rg -j1 without its start", in_rounds(ours, search_alone), "", None if small else 1.7))
+        searching = [
+            whole - start for whole, start in zip(taken["rg -j1"], taken["rg -j1, an empty directory"])
+        ]
+        compare("search_code / rg -j1 without its start", ours, searching, 1.7)
     for name, goal in (("rg -j1", 1.7), ("git grep, one thread", None), ("textbook", 0.2)):
         if name in taken:
-            rows.append(row(f"search_code / {name}", in_rounds(ours, taken[name]), "", None if small else goal))
-    return [*rows, row("search_code, common string / absent", in_rounds(common, ours), "", None if small else 0.05)]
+            compare(f"search_code / {name}", ours, taken[name], goal)
+    compare("search_code, common string / absent", common, ours, 0.05)
+    return rows
 
 
 def _rg(skip: Iterable[str]) -> list[str]:
@@ -272,12 +294,13 @@ def _rg(skip: Iterable[str]) -> list[str]:
 
 def finds_nothing(command: list[str], tree: Path) -> bool:
     """Whether a search program is here, runs, and agrees that the string isn't there (exit code 1)."""
-    return bool(shutil.which(command[0])) and subprocess.run(command, cwd=tree, capture_output=True).returncode == 1
+    return shutil.which(command[0]) is not None and _run(command, tree).returncode == 1
 
 
 def files_searched(tree: Path) -> tuple[int, int]:
     """How many files `search_code` looks at, and how many it leaves out."""
-    searched, skipped = re.search(r"\((\d+) files searched(?:, (\d+) skipped)?", search_code(tree, ABSENT)).groups()
+    answer = search_code(tree, ABSENT)
+    searched, skipped = re.search(r"\((\d+) files searched(?:, (\d+) skipped)?", answer).groups()
     return int(searched), int(skipped or 0)
 
 
@@ -286,7 +309,7 @@ def files_seen(tree: Path, skip: Iterable[str] = ()) -> str:
     searched, skipped = files_searched(tree)
     text = f"search_code looks at {searched:,} files and leaves out {skipped:,}"
     if shutil.which("rg"):
-        listed = subprocess.run([*_rg(skip), "--files"], cwd=tree, capture_output=True).stdout.count(b"\n")
+        listed = _run([*_rg(skip), "--files"], tree).stdout.count(b"\n")
         text += f", rg looks at {listed:,}"
     return text
 
@@ -320,13 +343,12 @@ def large_input_rows(folder: Path, sizes: Sizes) -> list[dict]:
 def start_rows(sizes: Sizes) -> list[dict]:
     """CPU of a Python that does nothing, that imports the agent, and that shows the app's help."""
     rivals = {
-        "python -c pass": ["-c", "pass"],
-        "python -c 'import agent'": ["-c", "import agent"],
-        "python agent_app.py --help": ["agent_app.py", "--help"],
+        "python -c pass": [sys.executable, "-c", "pass"],
+        "python -c 'import agent'": [sys.executable, "-c", "import agent"],
+        "python agent_app.py --help": [sys.executable, "agent_app.py", "--help"],
     }
     taken = rounds(
-        sizes.rounds,
-        {name: lambda options=options: child_cpu([sys.executable, *options], CODE) for name, options in rivals.items()},
+        sizes.rounds, {name: partial(child_cpu, command, CODE) for name, command in rivals.items()}
     )
     bare, imported, helped = taken.values()
     nothing, importing, helping = taken
@@ -341,7 +363,7 @@ def start_rows(sizes: Sizes) -> list[dict]:
 
 
 def token_rows() -> list[dict]:
-    """Tokens that a run sends which reads on and on, without a budget and with one: a count, the same each time."""
+    """Tokens of a run that reads on and on, without a budget and with one: a count, the same each time."""
     rows, before = [], None
     with sample_repo() as root:
         for steps in (10, 20, 40, 80):
@@ -369,11 +391,14 @@ def main(argv: list[str] | None = None) -> int:
         epilog=__doc__.partition("\n\n")[2],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("tree", nargs="?", type=Path, help="a directory to search, beside the standard library")
+    parser.add_argument(
+        "tree", nargs="?", type=Path, help="a directory to search, beside the standard library"
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes: a look, not a verdict")
     options = parser.parse_args(argv)
     if options.tree and not options.tree.is_dir():
         parser.error(f"{options.tree} is not a directory")
+    sys.stdout.reconfigure(errors="replace")
     if missing := missing_milestone():
         print(f"error: a milestone is missing: {missing}", file=sys.stderr)
         return 2
@@ -384,13 +409,16 @@ def main(argv: list[str] | None = None) -> int:
 def measure(tree: Path | None, sizes: Sizes) -> None:
     """Measure everything and print each table when it is there."""
     version = ".".join(map(str, sys.version_info[:3]))
-    print(f"Python {version} on {platform.system()}, {os.cpu_count()} cores; medians of {sizes.rounds} rounds, CPU time\n")
+    machine = f"Python {version} on {platform.system()}, {os.cpu_count()} cores"
+    tell(f"{machine}; medians of {sizes.rounds} rounds, CPU time\n", sys.stdout)
     goals = show("The loop: a model and a tool that do nothing", loop_rows(sizes))
     with TemporaryDirectory() as folder:
         library = copy_library(Path(folder, "library"))
         goals += show(f"Search: the standard library ({files_seen(library)})", search_rows(library, sizes))
     if tree:
-        goals += show(f"Search: {tree} ({files_seen(tree, SKIPPED_DIRS)})", search_rows(tree, sizes, SKIPPED_DIRS))
+        goals += show(
+            f"Search: {tree} ({files_seen(tree, SKIPPED_DIRS)})", search_rows(tree, sizes, SKIPPED_DIRS)
+        )
     with TemporaryDirectory() as folder:
         try:
             rows = large_input_rows(Path(folder), sizes)
@@ -400,10 +428,11 @@ def measure(tree: Path | None, sizes: Sizes) -> None:
     goals += show("Start-up", start_rows(sizes))
     show("Tokens sent against steps, counted on a script", token_rows())
     over = goals.count("over")
-    print(f"{len(goals) - over} of {len(goals)} goals met" + " (the goals are meant for the full sizes)" * (sizes == QUICK))
+    note = " (the goals are meant for the full sizes)" if sizes == QUICK else ""
+    tell(f"{len(goals) - over} of {len(goals)} goals met{note}", sys.stdout)
 
 
 def show(title: str, rows: list[dict]) -> list[str]:
     """Print a table; return how each row that has a goal did."""
-    print(f"{title}\n\n{markdown(rows)}\n", flush=True)
+    tell(f"{title}\n\n{markdown(rows)}\n", sys.stdout)
     return [line["met"] for line in rows if line.get("met")]

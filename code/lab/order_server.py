@@ -34,7 +34,9 @@ def order_fault(messages: list) -> str | None:
         if get_field(message, "role") == "tool":
             call_id = get_field(message, "tool_call_id")
             if call_id not in waiting:
-                return f"message {number} is a tool result, but no assistant turn before it called {call_id!r}"
+                return (
+                    f"message {number} is a tool result, but no assistant turn before it called {call_id!r}"
+                )
             waiting.remove(call_id)
         elif waiting:
             break
@@ -88,7 +90,7 @@ class OrderServer:
         return 200, {"choices": [{"message": message}], "usage": {"total_tokens": message.tokens_used}}
 
     def ask(self, messages: list, tools: list) -> SimpleNamespace:
-        """The client's side: a ``complete`` that sends ``messages`` in the order they have. Raises Refused."""
+        """The client's side: a ``complete`` that sends ``messages`` in their order. Raises Refused."""
         connection = HTTPConnection("127.0.0.1", self.server.server_address[1], timeout=10)
         try:
             body = json.dumps({"messages": messages, "tools": tools}, default=vars)

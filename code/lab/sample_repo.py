@@ -1,4 +1,4 @@
-"""sample_repo.py: a small repository of fixed text, so that what the experiments count is the same everywhere.
+"""sample_repo.py: a small repository of fixed text, so that the experiments count the same everywhere.
 
 Its README and `notify.py` name a file that has since been renamed, as happens.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 FILES = {
-    "README.md": '''\
+    "README.md": """\
 # parcels
 
 Follows parcels of many carriers from the command line.
@@ -17,7 +17,7 @@ Follows parcels of many carriers from the command line.
     python cli.py track AB123456
 
 Every setting is in settings.py. Each carrier has a file in carriers/.
-''',
+""",
     "config.py": '''\
 """Settings, one a line."""
 
@@ -155,7 +155,9 @@ def sample_files() -> dict[str, str]:
     """Text of every file by its path, in the tree's order."""
     names = [f"{plant} {trade}" for plant in PLANTS for trade in TRADES]
     carriers = {
-        f"carriers/c{n:02}.py": CARRIER.format(name=name, code=f"c{n:02}", hour=9 + n * 5 % 13, limit=10 + n % 4 * 5)
+        f"carriers/c{n:02}.py": CARRIER.format(
+            name=name, code=f"c{n:02}", hour=9 + n * 5 % 13, limit=10 + n % 4 * 5
+        )
         for n, name in enumerate(names)
     }
     return dict(sorted((FILES | carriers).items()))

@@ -40,12 +40,16 @@ class Script:
         except StopIteration:
             raise OffScript(f"the script ends after {self.steps} turns, and was asked for another") from None
         except (AttributeError, TypeError, ValueError, LookupError) as error:
-            raise OffScript(f"the script can't go on from the observation {str(observation)[:200]!r}") from error
+            raise OffScript(
+                f"the script can't go on from the observation {str(observation)[:200]!r}"
+            ) from error
         self.steps += 1
         parts = turn if isinstance(turn, tuple) else (turn,)
         functions = [part for part in parts if isinstance(part, dict)]
         calls = [
-            SimpleNamespace(id=f"c{self.steps}.{number}", type="function", function=SimpleNamespace(**function))
+            SimpleNamespace(
+                id=f"c{self.steps}.{number}", type="function", function=SimpleNamespace(**function)
+            )
             for number, function in enumerate(functions, 1)
         ]
         text = next((part for part in parts if isinstance(part, str)), None)
@@ -61,5 +65,7 @@ def tokens_billed(messages: list, tools: list) -> int:
 
 def _characters(message: Any) -> int:
     functions = [get_field(made, "function") for made in get_field(message, "tool_calls") or []]
-    called = sum(len(get_field(function, "name") + get_field(function, "arguments")) for function in functions)
+    called = sum(
+        len(get_field(function, "name") + get_field(function, "arguments")) for function in functions
+    )
     return len(get_field(message, "content") or "") + called

@@ -37,21 +37,24 @@ class Question:
 
 
 QUESTIONS = [
-    Question("In config.py: after how many seconds does a request time out?", "config.py", ("TIMEOUT",), "12"),
-    Question("In prices.py: what is the surcharge of a parcel of 40 kg?", "prices.py", ("def surcharge",), "18.5"),
-    Question("In client.py: what is raised when every try failed?", "client.py", ("def fetch",), "CarrierDown"),
-    Question("In store.py: what is the SQLite table called?", "store.py", ("def open_store",), "movements"),
-    Question("In notify.py: which setting holds the quiet hours?", "notify.py", ("def may_send",), "QUIET_HOURS"),
+    Question("In config.py: what is TIMEOUT_SECONDS set to?", "config.py", ("TIMEOUT_SECONDS",), "12"),
+    Question("In prices.py: what does surcharge return for 40 kg?", "prices.py", ("def surcharge",), "18.5"),
+    Question("In client.py: what does fetch raise?", "client.py", ("def fetch",), "CarrierDown"),
+    Question(
+        "In store.py: which table does open_store create?", "store.py", ("def open_store",), "movements"
+    ),
+    Question("In notify.py: which setting does may_send use?", "notify.py", ("def may_send",), "QUIET_HOURS"),
     Question("What is the CUT_OFF_HOUR of Fennel Freight?", None, ("Fennel Freight", "CUT_OFF_HOUR"), "20"),
 ]
+Complete = Callable[[list, list], Any]
 
 
-def by_loop(question: Question, root: Path, complete: Callable[[list, list], Any], budget: BudgetTracker) -> RunResult:
+def by_loop(question: Question, root: Path, complete: Complete, budget: BudgetTracker) -> RunResult:
     """Ask the agent."""
     return run_agent(build_messages(question.task, root), root, complete, budget)
 
 
-def by_one_call(question: Question, root: Path, complete: Callable[[list, list], Any], budget: BudgetTracker) -> RunResult:
+def by_one_call(question: Question, root: Path, complete: Complete, budget: BudgetTracker) -> RunResult:
     """Ask once, without tools, with the file in the prompt, or with every file when none is named."""
     message = complete([{"role": "user", "content": f"{question.task}\n\n{text_for(question, root)}"}], [])
     used = estimate_tokens(message)
@@ -94,7 +97,7 @@ class Live:
     """A model that is really asked, and the limits of its runs."""
 
     model: str
-    complete: Callable[[list, list], Any]
+    complete: Complete
     max_steps: int
     max_tokens: int
 
@@ -139,14 +142,14 @@ def _ask(way: Callable, question: Question, root: Path, live: Live | None) -> di
         result = RunResult(None, [], budget.steps, budget.tokens, "provider failed")
     seconds = time.perf_counter() - start
     score = evaluate_run(result, {"answer_contains": question.expect, "optimal_steps": 1})
-    right = "right" if score["completed"] else "wrong" if result.stop_reason == "answered" else result.stop_reason
+    wrong = "wrong" if result.stop_reason == "answered" else result.stop_reason
     spent = {"steps": result.steps, "tool calls": len(result.history), "tokens": result.tokens}
-    return spent | {"answer": right, TIME: seconds}
+    return spent | {"answer": "right" if score["completed"] else wrong, TIME: seconds}
 
 
 def _sum(asked: tuple[dict, ...]) -> dict:
-    right = sum(one["answer"] == "right" for one in asked)
-    return {key: sum(one[key] for one in asked) for key in asked[0] if key != "answer"} | {"answer": f"{right} right"}
+    total = {key: sum(one[key] for one in asked) for key in asked[0] if key != "answer"}
+    return total | {"answer": f"{sum(one['answer'] == 'right' for one in asked)} right"}
 
 
 def _row(title: str, loop: dict, once: dict, live: Live | None) -> dict:
@@ -156,7 +159,7 @@ def _row(title: str, loop: dict, once: dict, live: Live | None) -> dict:
         if key == "tokens":
             row["tokens, ratio"] = ratio(loop[key], once[key])
     if live:
-        row[f"{TIME}: loop / call"] = f"{loop[TIME]:.1f} / {once[TIME]:.1f}"
+        row[f"{TIME}: loop / call"] = f"{loop[TIME]:.2f} / {once[TIME]:.2f}"
     return row | {f"{TIME}, ratio": ratio(loop[TIME], once[TIME])}
 
 

@@ -4,7 +4,6 @@ In a document a table stands between ``<!-- table:NAME -->`` and ``<!-- /table:N
 """
 
 import os
-import re
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -23,13 +22,13 @@ def markdown(rows: list[dict]) -> str:
     lines = [list(rows[0])] + [[_text(value) for value in row.values()] for row in rows]
     columns = list(zip(*lines))
     widths = [max(3, *map(len, column)) for column in columns]
-    right = [all(cell[:1].isdigit() for cell in column[1:]) for column in columns]
-    rule = "|".join("-" * (width + 1) + (":" if on_right else "-") for width, on_right in zip(widths, right))
+    sides = [">" if all(cell[:1].isdigit() for cell in column[1:]) else "<" for column in columns]
+    rule = "|".join("-" * (width + 1) + (":" if side == ">" else "-") for width, side in zip(widths, sides))
     shown = [
-        "| " + " | ".join(cell.rjust(width) if on_right else cell.ljust(width) for cell, width, on_right in zip(line, widths, right)) + " |"
+        " | ".join(f"{cell:{side}{width}}" for cell, side, width in zip(line, sides, widths))
         for line in lines
     ]
-    return "\n".join([shown[0], f"|{rule}|", *shown[1:]])
+    return "\n".join([f"| {shown[0]} |", f"|{rule}|", *(f"| {line} |" for line in shown[1:])])
 
 
 def ratio(part: float, whole: float) -> str:

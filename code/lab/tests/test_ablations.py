@@ -1,4 +1,4 @@
-"""The experiments show what they claim, the stored tables are what a fresh run gives, and --write is careful."""
+"""The experiments show what they claim, the stored tables are fresh, and --write is careful."""
 
 import os
 import re
@@ -17,7 +17,6 @@ from lab.sample_repo import sample_files, sample_repo
 from lab.script import OffScript, Script, call, tokens_billed
 from lab.tables import markdown, put_tables, ratio
 from safety import BudgetTracker
-from tests.conftest import offline  # noqa: F401
 
 LABELS = ["Hypothesis.", "What was changed.", "Result.", "Why it failed.", "In production."]
 
@@ -110,7 +109,9 @@ def test_the_experiments_run_the_loop_that_is_in_agent_py(monkeypatch):
 def test_the_stored_table_is_what_a_fresh_run_gives(name):
     text = REPORT.read_text(encoding="utf-8")
     fresh = put_tables(text, {name: stored(run_experiment(name))})
-    assert fresh == text, f"run `python -m lab break --write {name}`; a fresh run of {name} differs from FAILURE_ANALYSIS.md"
+    assert fresh == text, (
+        f"run `python -m lab break --write {name}`; a fresh run of {name} differs from FAILURE_ANALYSIS.md"
+    )
 
 
 def test_the_document_has_each_experiment_with_all_its_parts():
@@ -122,7 +123,17 @@ def test_the_document_has_each_experiment_with_all_its_parts():
         assert f"<!-- table:{name} -->" in section
 
 
-DOCUMENT = "# Mine\n\n**Result.** 1 | 2\n\n<!-- table:no-stuck -->\nold\n<!-- /table:no-stuck -->\n\nmy words \u2713\n"
+DOCUMENT = """\
+# Mine
+
+**Result.** 1 | 2
+
+<!-- table:no-stuck -->
+old
+<!-- /table:no-stuck -->
+
+my words \u2713
+"""
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
@@ -192,7 +203,9 @@ def test_bad_usage_is_one_sentence_and_code_2(argv, said, capsys):
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("function, milestone", [("detect_stuck", "M1"), ("run_agent", "M3"), ("evaluate_run", "M4")])
+@pytest.mark.parametrize(
+    "function, milestone", [("detect_stuck", "M1"), ("run_agent", "M3"), ("evaluate_run", "M4")]
+)
 def test_a_stub_is_named_in_one_sentence(monkeypatch, capsys, function, milestone):
     def stub(*_, **__):
         raise NotImplementedError(f"{milestone}: build {function}")
@@ -211,13 +224,17 @@ def test_a_live_model_is_asked_both_ways_and_a_failure_loses_one_answer_only(mon
         asked.append(bool(tools))
         if len(asked) == 1:
             raise ProviderError("the line is dead")
-        return SimpleNamespace(role="assistant", content="12 or 18.5 or CarrierDown", tool_calls=None, tokens_used=100)
+        return SimpleNamespace(
+            role="assistant", content="12 or 18.5 or CarrierDown", tool_calls=None, tokens_used=100
+        )
 
     monkeypatch.setattr(single_call, "open_live", lambda model: single_call.Live(model, complete, 4, 1000))
     assert main(["--model", "some/model"]) == 0
     captured = capsys.readouterr()
     assert "provider failed / right" in captured.out
-    assert "2 right / 3 right" in captured.out, "the first loop failed; two of five answers aren't in the text"
+    assert "2 right / 3 right" in captured.out, (
+        "the first loop failed; two of five answers aren't in the text"
+    )
     assert "the line is dead" in captured.err
     assert asked == [True, False] * 6, "the loop has tools, the single call has none"
 
@@ -230,10 +247,16 @@ def test_a_live_model_without_its_key_is_one_sentence(capsys):
 # --- the parts ---------------------------------------------------------------------------------------------
 def test_a_step_is_billed_for_everything_that_is_sent_and_for_the_reply():
     asked = {"role": "user", "content": "x" * 40}
-    made = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "abcd", "arguments": "{}{}"}}]}
+    made = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"function": {"name": "abcd", "arguments": "{}{}"}}],
+    }
     assert tokens_billed([asked], []) == 10
     assert tokens_billed([asked, made], []) == 12
-    assert tokens_billed([asked], ["y" * 36]) == 20, "schemas are sent as JSON: 36 characters and 4 of punctuation"
+    assert tokens_billed([asked], ["y" * 36]) == 20, (
+        "schemas are sent as JSON: 36 characters and 4 of punctuation"
+    )
 
 
 def test_a_script_is_sent_what_its_calls_brought_and_pays_for_the_growing_prompt():
@@ -284,7 +307,11 @@ USER = {"role": "user", "content": "?"}
 
 @pytest.mark.parametrize(
     "messages",
-    [[USER], [USER, turn("a"), result("a")], [USER, turn("a", "b"), result("b"), result("a"), turn("c"), result("c"), USER]],
+    [
+        [USER],
+        [USER, turn("a"), result("a")],
+        [USER, turn("a", "b"), result("b"), result("a"), turn("c"), result("c"), USER],
+    ],
 )
 def test_a_legal_order_has_no_fault(messages):
     assert order_fault(messages) is None

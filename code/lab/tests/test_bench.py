@@ -10,7 +10,6 @@ import pytest
 import agent_app
 from lab import bench
 from lab.bench import ABSENT, Sizes, figure, in_rounds, main, row
-from tests.conftest import offline  # noqa: F401
 
 TINY = Sizes(rounds=1, steps=(2, 5, 9), steps_a_sample=50, file_bytes=1 << 20, entries=300)
 
@@ -20,7 +19,9 @@ def tree(tmp_path):
     root = tmp_path / "tree"
     (root / "package" / "__pycache__").mkdir(parents=True)
     for number in range(30):
-        (root / "package" / f"part{number}.py").write_text("def method(self):\n    return self\n" * 20, encoding="utf-8")
+        (root / "package" / f"part{number}.py").write_text(
+            "def method(self):\n    return self\n" * 20, encoding="utf-8"
+        )
     (root / "package" / "__pycache__" / "part.txt").write_text("self", encoding="utf-8")
     return root
 
@@ -37,7 +38,9 @@ def medians(rows):
 def test_the_loop_costs_more_than_nothing_and_more_than_the_bare_loop():
     measured = medians(bench.loop_rows(TINY))
     for steps in TINY.steps:
-        assert measured[f"run_agent, each of {steps} steps"] > measured[f"bare loop, each of {steps} steps"] > 0
+        assert (
+            measured[f"run_agent, each of {steps} steps"] > measured[f"bare loop, each of {steps} steps"] > 0
+        )
         assert measured[f"run_agent / bare, {steps} steps"] > 1
     assert measured["run_agent, each of 9 / of 2"] > 0
 
@@ -45,9 +48,18 @@ def test_the_loop_costs_more_than_nothing_and_more_than_the_bare_loop():
 def test_the_bare_loop_does_the_work_of_a_loop():
     turns, ran, transcript = [bench._turn(0), bench._turn(1)], [], []
     model = iter(turns)
-    assert bench.bare_loop(transcript, lambda messages, tools: next(model), lambda *call: ran.append(call) or "seen", 2) is None
+    assert (
+        bench.bare_loop(
+            transcript, lambda messages, tools: next(model), lambda *call: ran.append(call) or "seen", 2
+        )
+        is None
+    )
     assert [arguments for _, arguments, _ in ran] == [{"path": "file0.py"}, {"path": "file1.py"}]
-    assert transcript[0] is turns[0] and transcript[1] == {"role": "tool", "tool_call_id": "c0", "content": "seen"}
+    assert transcript[0] is turns[0] and transcript[1] == {
+        "role": "tool",
+        "tool_call_id": "c0",
+        "content": "seen",
+    }
 
 
 def test_the_search_is_measured_against_the_textbook(tree):
@@ -60,7 +72,11 @@ def test_the_search_is_measured_against_the_textbook(tree):
 def test_a_search_program_that_is_absent_is_said_to_be(tree, monkeypatch):
     monkeypatch.setattr(bench.shutil, "which", lambda name: None)
     measured = medians(bench.search_rows(tree, TINY))
-    assert measured["rg -j1"] == measured["git grep, one thread"] == "not measured: not here, or it can't run this search"
+    assert (
+        measured["rg -j1"]
+        == measured["git grep, one thread"]
+        == "not measured: not here, or it can't run this"
+    )
     assert not [what for what in measured if "/ rg" in what or "/ git" in what]
     assert bench.files_seen(tree) == "search_code looks at 30 files and leaves out 0"
 
@@ -74,7 +90,10 @@ def test_a_search_program_that_fails_is_not_taken_for_a_quick_one(tree):
 
 @pytest.mark.skipif(not bench.shutil.which("rg"), reason="needs ripgrep")
 def test_ripgrep_sees_the_same_files(tree):
-    assert bench.files_seen(tree, bench.SKIPPED_DIRS) == "search_code looks at 30 files and leaves out 0, rg looks at 30"
+    assert (
+        bench.files_seen(tree, bench.SKIPPED_DIRS)
+        == "search_code looks at 30 files and leaves out 0, rg looks at 30"
+    )
     measured = medians(bench.search_rows(tree, TINY, bench.SKIPPED_DIRS))
     assert measured["rg -j1"] > 0 and measured["search_code / rg -j1"] > 0
 
@@ -137,7 +156,9 @@ def test_what_the_clock_cannot_see_is_said():
     assert row("it", [math.nan, 2.0], "")["spread"] == "2.00 to 2.00"
 
 
-@pytest.mark.parametrize("value, shown", [(1234.5, "1,234"), (99.96, "100.0"), (12.34, "12.3"), (1, "1.00"), (0.1234, "0.123")])
+@pytest.mark.parametrize(
+    "value, shown", [(1234.5, "1,234"), (99.96, "100.0"), (12.34, "12.3"), (1, "1.00"), (0.1234, "0.123")]
+)
 def test_figures(value, shown):
     assert figure(value) == shown
 
@@ -147,7 +168,14 @@ def test_everything_is_printed_in_one_command(tree, tmp_path, monkeypatch, capsy
     monkeypatch.setattr(bench.sysconfig, "get_paths", lambda: {"stdlib": str(tree)})
     assert main(["--quick", str(tree)]) == 0
     out = capsys.readouterr().out
-    for title in ("The loop", "Search: the standard library", f"Search: {tree}", "Large inputs", "Start-up", "Tokens sent"):
+    for title in (
+        "The loop",
+        "Search: the standard library",
+        f"Search: {tree}",
+        "Large inputs",
+        "Start-up",
+        "Tokens sent",
+    ):
         assert title in out
     assert re.search(r"^\d of \d goals met \(the goals are meant for the full sizes\)$", out, re.MULTILINE)
 
