@@ -110,36 +110,32 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=about, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    if {"-h", "--help"} & set(sys.argv[1:] if argv is None else argv):
+        from extras.stack import EXTRAS
+
+        parser.epilog += "\nextras:\n" + "\n".join(f"  {name:<11} {extra.clause}" for name, extra in EXTRAS.items())
     add = parser.add_argument
     add("task", help="what to find out")
     add("--repo", metavar="DIR", help="the repository to look at (default: AGENT_REPO_ROOT, else .)")
     add("--model", metavar="NAME", help="LiteLLM's name of the model (default: from the environment)")
-    add("--max-steps", metavar="N", type=whole, help="ceiling of model calls (default: 10)")
-    add("--token-budget", metavar="N", type=whole, help="ceiling of tokens (default: 20000)")
-    add("--expect", metavar="TEXT", type=filled, help="completed means: the answer contains TEXT")
-    add("--optimal-steps", metavar="N", type=whole, default=2, help="steps of the best run (default: 2)")
+    add("--max-steps", metavar="N", type=int, help="ceiling of model calls (default: 10)")
+    add("--token-budget", metavar="N", type=int, help="ceiling of tokens (default: 20000)")
+    add("--expect", metavar="TEXT", help="completed means: the answer contains TEXT")
+    add("--optimal-steps", metavar="N", type=int, default=2, help="steps of the best run (default: 2)")
     add("--trace", metavar="FILE", help="write the run to FILE, one JSON event a line, as it happens")
+    add("--with", metavar="NAME,...", dest="extras", help="switch on extras: what goes beyond the core")
+    add("--max-usd", metavar="USD", type=float, help="ceiling of the cost; needs a model with a known price")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--quiet", action="store_true", help="print the answer only")
     output.add_argument("--json", action="store_true", help="print one JSON object; the trace on stderr")
     options = parser.parse_args(argv)
     if not options.task.strip():
         parser.error("the task is empty")
+    if options.expect is not None and not options.expect.strip():
+        parser.error("--expect is blank, and a blank text is in every answer")
+    if min(options.max_steps or 0, options.token_budget or 0, options.optimal_steps) < 0:
+        parser.error("steps and tokens are whole numbers of at least 0")
     return options
-
-
-def whole(text: str) -> int:
-    """A whole number of at least 0, or argparse's error."""
-    if not (text.isascii() and text.isdecimal()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
-    return int(text)
-
-
-def filled(text: str) -> str:
-    """A text that isn't blank, or argparse's error."""
-    if not text.strip():
-        raise argparse.ArgumentTypeError("a blank text is in every answer")
-    return text
 
 
 def tell(text: str, stream: TextIO) -> None:
@@ -168,7 +164,21 @@ def configure(options: argparse.Namespace) -> Config:
     return config
 
 
-def run(options: argparse.Namespace, config: Config, trace: Trace) -> int:
+def choose_loop(options: argparse.Namespace, config: Config, trace: Trace) -> Callable[..., RunResult]:
+    """`run_agent`, its tools watched, with the extras that ``options`` name. Raises ValueError."""
+
+    def watched(*run: Any, dispatch: Callable = agent.dispatch_tool, **settings: Any) -> RunResult:
+        return run_agent(*run, dispatch=trace.watch_dispatch(dispatch), **settings)
+
+    if options.extras is None and options.max_usd is None:
+        return watched
+    from extras.stack import assemble
+
+    names = [name.strip() for name in (options.extras or "").split(",") if name.strip()]
+    return assemble(names, model=config.model, max_usd=options.max_usd, max_reply=config.max_tokens, run=watched)
+
+
+def run(options: argparse.Namespace, config: Config, loop: Callable[..., RunResult], trace: Trace) -> int:
     """Run the task, print what ``options`` ask for, return the exit code."""
     trace.say(f"model {config.model}, repository {config.repo_root}")
     trace.say(f"at most {config.max_steps} steps and {config.token_budget} tokens")
@@ -177,12 +187,11 @@ def run(options: argparse.Namespace, config: Config, trace: Trace) -> int:
 
         trace.say(NOTICE)
     trace.event("run", task=options.task, model=config.model, repo=config.repo_root)
-    result = run_agent(
+    result = loop(
         build_messages(options.task, config.repo_root),
         config.repo_root,
         trace.watch_complete(make_complete(config)),
         BudgetTracker(config.max_steps, config.token_budget),
-        dispatch=trace.watch_dispatch(agent.dispatch_tool),
     )
     trace.event("end", **{key: value for key, value in asdict(result).items() if key != "history"})
     score = evaluate_run(result, {"answer_contains": options.expect or "", "optimal_steps": options.optimal_steps})
@@ -190,7 +199,7 @@ def run(options: argparse.Namespace, config: Config, trace: Trace) -> int:
     answered = result.stop_reason == "answered" and (result.answer or "").strip()
     stopped = f"{result.stop_reason}{f' ({result.detail})' if result.detail else ''}"
     if options.json:
-        tell(json.dumps(asdict(result) | {"evaluation": score}, indent=2), sys.stdout)
+        tell(json.dumps(asdict(result) | {"evaluation": score}, indent=2, default=str), sys.stdout)
     elif options.quiet:
         tell(answered or f"no answer: {stopped}", sys.stdout if answered else sys.stderr)
     else:
@@ -210,13 +219,14 @@ def main(argv: list[str] | None = None) -> int:
     trace = Trace(lambda line: None if options.quiet else tell(line, out))
     try:
         config = configure(options)
+        loop = choose_loop(options, config, trace)
         if options.trace:
             trace.file = open(options.trace, "x", encoding="utf-8")
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     try:
-        return run(options, config, trace)
+        return run(options, config, loop, trace)
     except ProviderError as error:
         code, sentence = 3, f"error: {error}"
     except KeyboardInterrupt:

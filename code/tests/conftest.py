@@ -5,7 +5,7 @@ failure, and a guard that keeps every test offline. Tests say ``from tests.conft
 a folder of tests next door takes the fixtures too: ``from tests.conftest import offline, repo``.
 """
 
-import importlib
+import importlib.util
 import itertools
 import json
 import os
@@ -29,6 +29,7 @@ os.environ["PYTHON_DOTENV_DISABLED"] = (
     "1"  # before any import of config: the .env of this machine stays unread
 )
 
+LITELLM_SPEC = importlib.util.find_spec("litellm")
 PRIVATE = re.compile(
     r"LLM_MODEL|USE_OLLAMA|(AGENT|CHATBOT|OLLAMA|LITELLM)_.*"
     r"|.*_(API_KEY|API_BASE|BASE_URL)|(HTTPS?|ALL)_PROXY",
@@ -257,7 +258,9 @@ def offline(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
     for name in [name for name in os.environ if PRIVATE.fullmatch(name)]:
         monkeypatch.delenv(name)
     if "real_litellm" not in request.fixturenames:
-        monkeypatch.setitem(sys.modules, "litellm", _RefusedModule("litellm"))
+        refused = _RefusedModule("litellm")
+        refused.__spec__ = LITELLM_SPEC  # where the package lies may be asked
+        monkeypatch.setitem(sys.modules, "litellm", refused)
 
     def guard(owner: Any, method: str, position: int) -> None:
         real = getattr(owner, method)

@@ -136,9 +136,13 @@ def run_app(*arguments, cwd=APP.parent, **environment):
 BAD = [
     ([], {}, "required: task"),
     (["  "], {}, "task is empty"),
-    (["x", "--max-steps", "many"], {}, "not a whole number"),
-    (["x", "--max-steps", "-1"], {}, "whole number"),
+    (["x", "--max-steps", "many"], {}, "--max-steps: invalid int value: 'many'"),
+    (["x", "--max-steps", "-1"], {}, "whole numbers of at least 0"),
+    (["x", "--optimal-steps", "-1"], {}, "whole numbers of at least 0"),
     (["x", "--expect", " "], {}, "blank text"),
+    (["x", "--with", "plan,dedupe"], {}, "there is no extra 'dedupe'"),
+    (["x", "--max-usd", "1"], {}, "price of 'offline/keyword' is not known"),
+    (["x", "--max-usd", "-1", "--model", "ollama_chat/x"], {}, "error: "),
     (["x", "--quiet", "--json"], {}, "not allowed with"),
     (["x", "--nonsense"], {}, "unrecognized arguments"),
     (["x", "--repo", "no/such/folder"], {}, "can't be read: No such file"),
@@ -163,12 +167,23 @@ def test_bad_usage_is_a_sentence_and_code_2(monkeypatch, capsys, flags, environm
     assert code == 2 and out == "" and words in err and "Traceback" not in err
 
 
-def test_help_shows_every_flag_with_examples():
+def test_extras_are_switched_on_by_name(play):
+    again = call("list_directory", {})
+    turns = [turn(again), turn(again), turn(text="done")]
+    refused = "observation  Error"
+    assert refused not in play(*turns)[1]
+    assert refused in play(*turns, flags=["--with", " dedup, loops"])[1]
+
+
+def test_help_shows_every_flag_and_extra_with_examples():
+    from extras.stack import EXTRAS
+
     done = run_app("--help")
     assert done.returncode == 0 and "exit codes" in done.stdout and 'python agent_app.py "' in done.stdout
     for flag in ("--repo", "--model", "--max-steps", "--token-budget", "--expect", "--optimal-steps", "--quiet",
-                 "--json", "--trace"):  # fmt: skip
+                 "--json", "--trace", "--with", "--max-usd", *EXTRAS):  # fmt: skip
         assert flag in done.stdout
+    assert all(extra.clause in done.stdout for extra in EXTRAS.values())
 
 
 def test_bad_usage_from_the_shell():
