@@ -6,7 +6,8 @@ an illegal order of messages, a call without its result, arguments that aren't a
 
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
 from typing import Any
 
 
@@ -57,8 +58,9 @@ class ScriptedServer:
         self.replies, self.bodies = list(replies), []
         self.usage = usage or {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
         handler = type("Handler", (_Handler,), {"script": self})
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+        self.http = ThreadingTCPServer(("127.0.0.1", 0), handler)  # HTTPServer would ask DNS for its name
+        self.http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
 
     def __enter__(self) -> "ScriptedServer":
         threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
