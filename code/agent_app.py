@@ -65,10 +65,9 @@ def make_complete(config: Config) -> Callable[[list, list], Any]:
             litellm,
             model=config.model,
             messages=wire_messages(messages),
-            tools=tools,
-            tool_choice="auto",
             temperature=config.temperature,
             max_tokens=config.max_tokens,
+            **({"tools": tools, "tool_choice": "auto"} if tools else {}),  # an empty list is refused
         )
         message, usage = reply.choices[0].message, get_field(reply, "usage")
         counts = [get_field(usage, name) for name in ("prompt_tokens", "completion_tokens", "total_tokens")]

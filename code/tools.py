@@ -212,7 +212,7 @@ def _contents(path: str) -> bytes | None:
         if data.find(0, 0, SNIFF) >= 0:
             return None
         if len(data) == BLOCK:
-            data += os.read(handle, MAX_FILE_BYTES)
+            data += os.read(handle, min(os.fstat(handle).st_size, MAX_FILE_BYTES))
         return data if len(data) <= MAX_FILE_BYTES else None
     except OSError:
         return None

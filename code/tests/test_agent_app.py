@@ -285,6 +285,13 @@ def test_requests_are_what_a_provider_takes(live):
     assert "greeter/main.py:4" in server.bodies[1]["messages"][3]["content"]
 
 
+def test_a_question_without_tools_is_sent_without_them(live, repo):
+    with ScriptedServer({"content": "hello"}, {"content": "hello"}) as server:
+        live(server)
+        make_complete(Config(model="openai/local"))([{"role": "user", "content": "hi"}], [])
+    assert "tools" in server.bodies[0] and not {"tools", "tool_choice"} & set(server.bodies[1])
+
+
 MESSY = {
     "broken JSON": [wire_call("read_file", '{"path": "settings.p')],
     "not an object": [wire_call("read_file", "[1]"), wire_call("read_file", '"settings.py"', "c2")],
