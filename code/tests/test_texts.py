@@ -28,6 +28,7 @@ ROOT = CODE.parent
 ORIGINAL = (CODE / "learn" / "tests").is_dir()  # only the project itself has them, a learner's copy hasn't
 WORKED = {"UNDERSTANDING.md", "FAILURE_ANALYSIS.md", "EVALUATION.md", "STARCALLOS_REFLECTION.md"}
 LESSON = ROOT / "source" / "lesson.agent.md"
+README = ROOT / "README.md"
 NOTES = sorted((ROOT / "sources").rglob("*.md"))
 TEXTS = [
     path
@@ -245,8 +246,8 @@ def test_every_section_that_is_named_exists() -> None:
     there = {match[1] for heading in headings(LESSON) if (match := re.match(r"(\d+(?:\.\d)?)\.? ", heading))}
     texts = {name(path): prose(path) for path in OURS if path.parent.name == "source" or path.name == "README.md"}
     named = {(where, found) for where, text in texts.items() for found in re.findall(r"(?<![\d.$])[34]\.\d(?![\d.%])", text)}
-    for path in [*CODE.glob("tests/test_*.py"), *CODE.glob("learn/*.toml"), *ours()]:
-        numbers = re.findall(r"Idea\(.*, \"([\d.]+)\"\)|section (\d[\d.]*)", read(path))
+    for path in [LESSON, README, ROOT / "source" / "project.md", *CODE.glob("tests/test_*.py"), *CODE.glob("learn/*.toml"), *ours()]:
+        numbers = re.findall(r"Idea\(.*, \"([\d.]+)\"\)|[Ss]ections? (\d[\d.]*)", read(path))
         named |= {(name(path), (first or second).rstrip(".")) for first, second in numbers if path != Path(__file__)}
     wrong = sorted(f"{where}: {found}" for where, found in named if found not in there)
     assert not wrong, "these sections aren't in the lesson:\n" + "\n".join(wrong)
@@ -296,9 +297,6 @@ def test_the_signatures_in_the_specification_are_the_codes() -> None:
 
 
 # --- the README -----------------------------------------------------------------------------------
-README = ROOT / "README.md"
-
-
 def tree() -> list[tuple[str, str]]:
     """(path, clause) of each line of the README's tree."""
     block = next(block for _, block in FENCE.findall(read(README)) if block.startswith("README.md"))
