@@ -152,7 +152,7 @@ def configure(options: argparse.Namespace) -> Config:
     given = {field: getattr(options, flag) for field, flag in names.items()}
     config = replace(load_config(), **{field: value for field, value in given.items() if value is not None})
     if missing := missing_milestone():
-        raise ValueError(f"a milestone is missing: {missing}")
+        raise ValueError(f"a milestone is missing: {missing} (python -m learn shows the way)")
     if key := missing_key(config.model):
         raise ValueError(f"the model {config.model} needs {key}; set it in the environment or in .env")
     try:
@@ -220,7 +220,8 @@ def main(argv: list[str] | None = None) -> int:
         config = configure(options)
         loop = choose_loop(options, config, trace)
         if options.trace:
-            trace.file = open(options.trace, "x", encoding="utf-8")
+            Path(options.trace).parent.mkdir(parents=True, exist_ok=True)
+            trace.file = open(options.trace, "x", encoding="utf-8")  # x: an earlier run is kept
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

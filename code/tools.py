@@ -40,7 +40,7 @@ MALFORMED = "__malformed__"  # key under which `agent.parse_tool_calls` explains
 
 SKIPPED_DIRS = frozenset(
     ".git .hg .svn __pycache__ .venv venv node_modules .cache .pytest_cache .mypy_cache .ruff_cache "
-    ".tox .nox .eggs .ipynb_checkpoints".split()
+    ".tox .nox .eggs .ipynb_checkpoints .learn".split()
 )
 SECRET = re.compile(  # the tail: Windows takes "X. " and "X:stream" for X
     r"(\.git|\.env(?!\.(example|sample|template|dist)$)(\..*)?|id_(rsa|dsa|ecdsa|ed25519)"

@@ -70,10 +70,10 @@ def test_the_trace_is_live(monkeypatch, repo, capsys):
         ([turn(text="In greeter/main.py.")], ["--expect", "words.py"], 1, "completed: no"),
         ([turn(text=" \n")], [], 1, "answer: (none)"),
         ([turn()], [], 1, "answer: (none)"),
-        ([turn(call("list_directory", {}))] * 3, [], 1, "stop_reason: stuck (list_directory() came 3 times in a row)"),
+        ([turn(call("list_directory", {}))] * 3, [], 1, "stop_reason: stuck"),
         ([turn(call("list_directory", {}), text="nearly there")] * 2, ["--max-steps", "2"], 1,
-         "stop_reason: budget (step budget exhausted (2/2))"),
-        ([turn(call("list_directory", {}), tokens=900)], ["--token-budget", "500"], 1, "token budget exhausted (900/500)"),
+         "stop_reason: budget"),
+        ([turn(call("list_directory", {}), tokens=900)], ["--token-budget", "500"], 1, "stop_reason: budget"),
         ([], ["--max-steps", "0"], 1, "stop_reason: max_steps"),
     ],
 )  # fmt: skip
@@ -81,6 +81,12 @@ def test_how_a_run_ends_is_told_and_is_the_exit_code(play, turns, flags, code, w
     got, out, err = play(*turns, flags=flags)
     assert (got, err) == (code, "") and words in out
     assert "nearly there" not in out.partition("answer:")[2], "text beside a call is no answer"
+
+
+def test_the_sentence_behind_a_stop_is_shown(monkeypatch, play):
+    stopped = agent.RunResult(None, [], 2, 90, "budget", "step budget exhausted (2/2)")
+    monkeypatch.setattr(agent_app, "run_agent", lambda *args, **kwargs: stopped)
+    assert "stop_reason: budget (step budget exhausted (2/2))" in play()[1]
 
 
 def test_quiet_prints_the_answer_only(play):
@@ -150,7 +156,7 @@ BAD = [
     (["x", "--repo", "a\x00b"], {}, "embedded null"),
     (["x", "--model", "groq/x"], {}, "needs GROQ_API_KEY"),
     (["x"], {"AGENT_MAX_STEPS": "ten"}, "AGENT_MAX_STEPS must be a whole number"),
-    (["x", "--trace", "no/such/folder/t.jsonl"], {}, "No such file"),
+    (["x", "--trace", str(APP / "t.jsonl")], {}, "error: "),
 ]
 
 
@@ -198,7 +204,7 @@ def test_a_milestone_that_is_missing_is_named_before_a_model_is_called(monkeypat
 
     monkeypatch.setattr(agent_app, name, stub)
     code, out, err = play()
-    assert (code, out, err) == (2, "", "error: a milestone is missing: M9: build this\n")
+    assert (code, out, err) == (2, "", "error: a milestone is missing: M9: build this (python -m learn shows the way)\n")
 
 
 @pytest.mark.parametrize("name", ["tick", "over_budget"])
@@ -211,7 +217,7 @@ def test_a_missing_method_is_named_too(monkeypatch, play, name):
 def test_the_trace_file_holds_every_event_and_no_secret(monkeypatch, play, repo, tmp_path):
     monkeypatch.setenv("MY_API_KEY", "hunter2-hunter2")
     (repo / "leak.txt").write_text("password hunter2-hunter2 and " + "x" * 9000)
-    file = tmp_path / "run.jsonl"
+    file = tmp_path / "runs" / "run.jsonl"
     turns = [turn(call("read_file", {"path": "leak.txt"}), call("read_file", {"path": "nope"})), turn(text="done")]
     assert play(*turns, flags=["--trace", str(file)])[0] == 0
     events = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]

@@ -16,8 +16,7 @@ import pytest
 
 import agent
 import tools
-from safety import BudgetTracker
-from tests.conftest import ScriptedModel, call, turn
+from tests.conftest import call, turn
 from tools import MALFORMED, TOOL_SCHEMAS, TOOLS, dispatch_tool, list_directory, read_file, safe_resolve, search_code
 
 SENTINEL = "SENTINEL-5e1f"
@@ -25,10 +24,11 @@ SENTINEL = "SENTINEL-5e1f"
 
 def ask(repo_root, name, **arguments):
     """What the model gets to see after one call: the result, or the error as an observation."""
-    model = ScriptedModel(turn(call(name, arguments)), turn(text="done"))
-    messages = []
-    agent.run_agent(messages, repo_root, model, BudgetTracker(5, 10_000))
-    return messages[-1]["content"]
+    (asked,) = agent.parse_tool_calls(turn(call(name, arguments)))
+    try:
+        return dispatch_tool(asked.name, asked.arguments, repo_root)
+    except Exception as error:
+        return agent.describe_error(error)
 
 
 def link(path: Path, target, directory=False) -> None:
