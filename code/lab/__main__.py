@@ -9,9 +9,8 @@ COMMANDS = {
     "replay": ("lab.replay", "show a recorded run as a person reads it, and score it"),
     "bench": ("lab.bench", "measure the loop, the search and the start-up"),
 }
-USAGE = (
-    "usage: python -m lab COMMAND [options]    (COMMAND --help tells its options)\n\n"
-    + "\n".join(f"  {name:10}{what}" for name, (_, what) in COMMANDS.items())
+USAGE = "usage: python -m lab COMMAND [options]    (COMMAND --help tells its options)\n\n" + "\n".join(
+    f"  {name:10}{what}" for name, (_, what) in COMMANDS.items()
 )
 
 

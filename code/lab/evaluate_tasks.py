@@ -36,7 +36,12 @@ FIELDS = {
     "optimal_steps": int, "agent_needed": bool, "why": str,
 }  # fmt: skip
 TRIES = 3  # a run whose worker was lost is sent again
-ANSWERS = ("lab", "learn", "extras")  # rooms that a run on this project doesn't see: the tasks' answers stand there
+ANSWERS = (
+    "lab",
+    "learn",
+    "extras",
+)  # rooms that a run on this project doesn't see: the tasks' answers stand there
+
 
 # --- tasks ------------------------------------------------------------------------------------------
 def load_tasks(path: Path = TASKS) -> list[dict]:
@@ -123,12 +128,16 @@ def run_live(task: dict) -> dict:
             return messages[-1]
 
         start = build_messages(task["task"], config.repo_root)
-        result = run_agent(start, config.repo_root, counted, BudgetTracker(config.max_steps, config.token_budget))
+        result = run_agent(
+            start, config.repo_root, counted, BudgetTracker(config.max_steps, config.token_budget)
+        )
         score = evaluate_run(result, task)
         record |= score | {"answer": result.answer, "detail": result.detail, "tokens": result.tokens}
         record["history"] = [[action.tool, action.arguments] for action in result.history]
     except Exception as error:
-        record["error"] = str(error) if isinstance(error, ProviderError) else f"{type(error).__name__}: {error}"
+        record["error"] = (
+            str(error) if isinstance(error, ProviderError) else f"{type(error).__name__}: {error}"
+        )
     costs = [getattr(message, "cost", None) for message in messages]
     record["cost"] = None if None in costs or not costs else sum(costs)
     for count in ("prompt_tokens", "completion_tokens"):
@@ -210,7 +219,9 @@ def report(records: list[dict], tasks: list[dict]) -> str:
     known = {task["id"]: task for task in tasks}
     order = {name: number for number, name in enumerate(known)}
     records = sorted(records, key=lambda record: (order.get(record["id"], len(order)), record["repeat"]))
-    rows = [("task", "stop", "completed", "steps", "optimal", "efficiency", "calls", "tokens", "cost", "seconds")]
+    rows = [
+        ("task", "stop", "completed", "steps", "optimal", "efficiency", "calls", "tokens", "cost", "seconds")
+    ]
     for record in records:
         name = record["id"] + f" #{record['repeat'] + 1}" * (record["repeat"] > 0)
         if record["error"]:
@@ -232,9 +243,15 @@ def report(records: list[dict], tasks: list[dict]) -> str:
     lines.append("stop reasons: " + ", ".join(f"{stop} {count}" for stop, count in stops.most_common()))
     lines.append(f"completed: {_share(completed, runs)}")
     for needed, kind in ((True, "that need an agent"), (False, "that one call with the file would do")):
-        some = [record for record in runs if record["id"] in known and known[record["id"]]["agent_needed"] is needed]
+        some = [
+            record
+            for record in runs
+            if record["id"] in known and known[record["id"]]["agent_needed"] is needed
+        ]
         if some:
-            lines.append(f"  of the tasks {kind}: {_share([record for record in some if record['completed']], some)}")
+            lines.append(
+                f"  of the tasks {kind}: {_share([record for record in some if record['completed']], some)}"
+            )
     if completed:
         mean = statistics.mean(record["efficiency"] for record in completed)
         lines.append(f"efficiency of the completed runs: {mean:.2f} on average")
@@ -254,7 +271,9 @@ def compare(first: list[dict], second: list[dict]) -> str:
     lowest value over the repeats). Where a task ran once there is no spread, and nothing is claimed.
     """
     rows, larger, unknown = [("task", "completed", "steps", "tokens", "larger than the spread")], [], 0
-    shared = [name for name in dict.fromkeys(record["id"] for record in first) if name in {r["id"] for r in second}]
+    shared = [
+        name for name in dict.fromkeys(record["id"] for record in first) if name in {r["id"] for r in second}
+    ]
     for name in shared:
         sides = [[record for record in side if record["id"] == name] for side in (first, second)]
         cells, found = [], []
@@ -273,11 +292,15 @@ def compare(first: list[dict], second: list[dict]) -> str:
         return "the two files have no task in common"
     lines = [_table(rows), ""]
     for what in ("completed", "steps", "tokens"):
-        means = [statistics.mean(float(r[what]) for r in side if r["id"] in shared) for side in (first, second)]
+        means = [
+            statistics.mean(float(r[what]) for r in side if r["id"] in shared) for side in (first, second)
+        ]
         lines.append(f"{what}, mean over the runs: {means[0]:,.2f} -> {means[1]:,.2f}")
     lines.append(f"larger than the spread between repeats: {', '.join(larger) or 'nothing'}")
     if unknown:
-        lines.append(f"{unknown} of {len(shared)} tasks ran once on a side: their spread is unknown (--repeat 3 shows it)")
+        lines.append(
+            f"{unknown} of {len(shared)} tasks ran once on a side: their spread is unknown (--repeat 3 shows it)"
+        )
     apart = {record["id"] for record in [*first, *second]} - set(shared)
     return "\n".join(lines + [f"in one file only: {', '.join(sorted(apart))}"] * bool(apart))
 
@@ -310,7 +333,9 @@ def main(argv: list[str]) -> int:
         out = options.resume or options.out or Path("runs") / _file_name(config.model)
         records = read_records(out) if options.resume and out.exists() else []
         if others := {record["model"] for record in records} - {config.model}:
-            raise ValueError(f"{out} holds runs of {', '.join(others)}, not of {config.model}; compare two files instead")
+            raise ValueError(
+                f"{out} holds runs of {', '.join(others)}, not of {config.model}; compare two files instead"
+            )
         out.parent.mkdir(parents=True, exist_ok=True)
         file = open(out, "a" if options.resume else "x", encoding="utf-8")
     except FileExistsError:
@@ -328,13 +353,18 @@ def main(argv: list[str]) -> int:
     ]
     if _is_torn(out):
         file.write("\n")
-    print(f"{len(work)} runs of {config.model}, {len(finished)} done before; results go to {out}", file=sys.stderr)
+    print(
+        f"{len(work)} runs of {config.model}, {len(finished)} done before; results go to {out}",
+        file=sys.stderr,
+    )
 
     def keep(record: dict) -> None:
         records.append(record)
         file.write(json.dumps(record) + "\n")
         file.flush()
-        told = record["error"] or f"{record['stop_reason']}, {record['steps']} steps, {record['tokens']} tokens"
+        told = (
+            record["error"] or f"{record['stop_reason']}, {record['steps']} steps, {record['tokens']} tokens"
+        )
         mark = " " if record["error"] else "+" if record["completed"] else "-"
         count = len(records) - len(finished)
         print(f"[{count}/{len(work)}] {mark} {record['id']}: {told}", file=sys.stderr, flush=True)
@@ -367,8 +397,12 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     add("--jobs", metavar="N", type=_count, default=1, help="runs at a time (default: 1)")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--out", metavar="FILE", type=Path, help="a new result file (default: one in runs/)")
-    where.add_argument("--resume", metavar="FILE", type=Path, help="go on with a result file: run what it lacks")
-    where.add_argument("--compare", metavar=("A", "B"), nargs=2, help="put two result files side by side, run nothing")
+    where.add_argument(
+        "--resume", metavar="FILE", type=Path, help="go on with a result file: run what it lacks"
+    )
+    where.add_argument(
+        "--compare", metavar=("A", "B"), nargs=2, help="put two result files side by side, run nothing"
+    )
     parser.set_defaults(repo=None)
     return parser.parse_args(argv)
 

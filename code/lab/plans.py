@@ -34,7 +34,9 @@ _LITERAL = re.compile(r"[-+]?\.?\d|[rbuf]?[\"']|(?:None|True|False|true|false|nu
 _SYMBOL = re.compile(r"(?:\w+\.)*([^\W\d]\w*)")
 _GETTER = re.compile(r"[\w.]*(?:getenv|environ\.get|get|[Ff]ield|Option|Argument)\(")
 _PROSE = (".md", ".rst", ".txt", ".json", ".jsonl", ".lock", ".html", ".svg", ".csv", ".ipynb")
-_ASIDE = frozenset("test tests testing doc docs example examples bench benchmarks vendor _vendor third_party".split())
+_ASIDE = frozenset(
+    "test tests testing doc docs example examples bench benchmarks vendor _vendor third_party".split()
+)
 
 
 class Hit(NamedTuple):
@@ -55,7 +57,11 @@ class Page(NamedTuple):
 
     def hits(self, start: int = 1) -> list[Hit]:
         """The lines from number ``start`` on."""
-        return [Hit(self.path, number, text) for number, text in enumerate(self.lines, self.first) if number >= start]
+        return [
+            Hit(self.path, number, text)
+            for number, text in enumerate(self.lines, self.first)
+            if number >= start
+        ]
 
 
 class Setting(NamedTuple):
@@ -91,10 +97,17 @@ def answer_from_text(task: str) -> str:
 
 def _search(thought: str, *queries: str) -> Turns:
     """Search for each query; returns the hits, each once, and whether a search was cut off."""
-    calls = [("search_code", {"query": query[:MAX_QUERY]}) for query in dict.fromkeys(queries) if query.strip()]
+    calls = [
+        ("search_code", {"query": query[:MAX_QUERY]}) for query in dict.fromkeys(queries) if query.strip()
+    ]
     results = (yield thought, calls) if calls else []
-    found = [[Hit(m[1], int(m[2]), m[3]) for m in map(_HIT.fullmatch, result.split("\n")) if m] for result in results]
-    return list(dict.fromkeys(hit for hits in found for hit in hits)), any(len(hits) >= MAX_HITS for hits in found)
+    found = [
+        [Hit(m[1], int(m[2]), m[3]) for m in map(_HIT.fullmatch, result.split("\n")) if m]
+        for result in results
+    ]
+    return list(dict.fromkeys(hit for hits in found for hit in hits)), any(
+        len(hits) >= MAX_HITS for hits in found
+    )
 
 
 def _read(thought: str, path: str, line: int = 1) -> Turns:
@@ -137,7 +150,9 @@ def _definitions(question: Question, values: bool = True) -> Turns:
     targets = [target for target in targets if target.isidentifier()][:4]
     if not targets:
         return []
-    owners = [owner for owner in (*owners, *question.context) if owner.isidentifier() and owner[0].isupper()][:1]
+    owners = [owner for owner in (*owners, *question.context) if owner.isidentifier() and owner[0].isupper()][
+        :1
+    ]
     words = _either(targets)
     if question.exact:
         turns = [[query for target in targets for query in _likely(target)[half]] for half in (0, 1)]
@@ -206,7 +221,10 @@ def _uses(question: Question) -> Turns:
     if not hits:
         return _nothing(names)
     uses = [hit for hit in hits if not re.match(_DEFINED.format(word), hit.text)]
-    for verb, shape in (("import", rf"\s*(?:from|import)\b.*{word}|\s+{word}(?: as \w+)?,?$"), ("call", rf".*{word}\(")):
+    for verb, shape in (
+        ("import", rf"\s*(?:from|import)\b.*{word}|\s+{word}(?: as \w+)?,?$"),
+        ("call", rf".*{word}\("),
+    ):
         if re.search(rf"\b{verb}(?:s|ed|er|ers)?\b", question.text):
             uses = [hit for hit in uses if re.match(shape, hit.text)] or uses
     if not uses:
@@ -298,9 +316,17 @@ def _does(question: Question) -> Turns:
     head, body = _split_head(block)
     said = _docstring(body)
     comment = [] if said else _comment_above(page, line)
-    told = "its docstring says" if said else "the comment above it says" if comment else "without a docstring, it begins"
+    told = (
+        "its docstring says"
+        if said
+        else "the comment above it says"
+        if comment
+        else "without a docstring, it begins"
+    )
     asked = [word for word in ("return", "raise", "yield") if re.search(rf"\b{word}", question.text)]
-    more = [hit for hit in body if hit not in said and any(re.match(rf"\s*{word}\b", hit.text) for word in asked)]
+    more = [
+        hit for hit in body if hit not in said and any(re.match(rf"\s*{word}\b", hit.text) for word in asked)
+    ]
     shown = comment + head[:SHOWN] + (said or body[: SHOWN // 2] * (not comment)) + more
     return _answer(f"{name} is defined at {path}:{line}; {told}:", shown, 3 * SHOWN)
 
@@ -314,7 +340,9 @@ def _module(question: Question, *paths: str) -> Turns:
     for path, result in zip(paths, results):
         if result and not result.startswith("Error: "):
             hits = Page(path, 1, result.split("\n")).hits()
-            start = next((n for n, hit in enumerate(hits) if hit.text.strip() and not hit.text.startswith("#")), 0)
+            start = next(
+                (n for n, hit in enumerate(hits) if hit.text.strip() and not hit.text.startswith("#")), 0
+            )
             return _answer(f"`{path}` says about itself:", _docstring(hits[start:]) or _prose(hits))
     return (yield from _other(question))
 
@@ -333,7 +361,9 @@ def _block(page: Page, line: int) -> list[Hit]:
         return []
     head, body = _split_head(hits)
     depth = _indent(hits[0].text)
-    end = next((n for n, hit in enumerate(body) if hit.text.strip() and _indent(hit.text) <= depth), len(body))
+    end = next(
+        (n for n, hit in enumerate(body) if hit.text.strip() and _indent(hit.text) <= depth), len(body)
+    )
     return head + body[:end]
 
 
@@ -379,7 +409,11 @@ def _prose(hits: list[Hit]) -> list[Hit]:
     """The first lines that are neither blank, comments, badges, markup nor fences."""
     if hits and hits[0].text.startswith("<!--"):
         hits = hits[next((n for n, hit in enumerate(hits, 1) if "-->" in hit.text), 0) :]
-    return [hit for hit in hits if hit.text.strip() and not re.match(r"\s*(?:<|\[?!\[|```|#!|---|===|[{}]$)", hit.text)][: SHOWN // 2]
+    return [
+        hit
+        for hit in hits
+        if hit.text.strip() and not re.match(r"\s*(?:<|\[?!\[|```|#!|---|===|[{}]$)", hit.text)
+    ][: SHOWN // 2]
 
 
 # What something defaults to.
@@ -390,14 +424,27 @@ def _default(question: Question) -> Turns:
         return (yield from _other(question))
     *qualifiers, name = question.names[0].split(".") if question.exact else [question.names[0]]
     name = name.lstrip("-").replace("-", "_")
-    owners = [part for owner in (*qualifiers, *question.context) for part in owner.split(".")[-1:] if part.isidentifier()]
+    owners = [
+        part
+        for owner in (*qualifiers, *question.context)
+        for part in owner.split(".")[-1:]
+        if part.isidentifier()
+    ]
     answer, mentions = (yield from _default_of(question, owners[0], name)) if owners else (None, [])
     if answer:
         return answer
-    derived = [spelt for stem in question.names[:1] for spelt in spellings([question.what or "default", stem])[:2]]
+    derived = [
+        spelt for stem in question.names[:1] for spelt in spellings([question.what or "default", stem])[:2]
+    ]
     written = [name, *spellings([name])] if question.exact else list(question.names)
-    direct = [f"{name}=", f"{name} =", f"{name}:", f'"{name}"'][: 3 + name.isupper()] if question.exact else written
-    looks_written = question.exact and (f"`{question.names[0]}`" in question.text or not name.islower() or "_" in name)
+    direct = (
+        [f"{name}=", f"{name} =", f"{name}:", f'"{name}"'][: 3 + name.isupper()]
+        if question.exact
+        else written
+    )
+    looks_written = question.exact and (
+        f"`{question.names[0]}`" in question.text or not name.islower() or "_" in name
+    )
     rounds = [(direct, _either(written)), (derived, rf"\w*(?:{'|'.join(derived)})\w*")]
     if not question.exact:
         rounds[0] = (direct, rf"\w*(?:{'|'.join(written)})\w*")
@@ -413,13 +460,17 @@ def _default(question: Question) -> Turns:
         if settings:
             return (yield from _followed(question, settings))
     if mentions:
-        return _answer(f"I found nothing that sets {_quoted(question.names[:1])}; these lines mention it:", mentions)
+        return _answer(
+            f"I found nothing that sets {_quoted(question.names[:1])}; these lines mention it:", mentions
+        )
     return (yield from _other(question))
 
 
 def _default_of(question: Question, owner: str, name: str) -> Turns:
     """The answer that the definition of ``owner`` gives, or None; and its lines that mention ``name``."""
-    asked = Question(question.kind, question.text, (owner,), True, question.context, question.paths, question.words)
+    asked = Question(
+        question.kind, question.text, (owner,), True, question.context, question.paths, question.words
+    )
     found = yield from _definitions(asked, values=False)
     mentions: list[Hit] = []
     page = Page("", 1, [])
@@ -528,7 +579,11 @@ def _other(question: Question) -> Turns:
             page = yield from _read(f"I read {found[0]}.", found[0])
         if close := _closest(page.hits(), question):
             return _answer(f"{_UNSURE} these lines of `{page.path}` share most of its words:", close[:SHOWN])
-    pairs = ["_".join(pair).lower() for pair in zip(question.words, question.words[1:]) if not {*pair} & {*question.names}]
+    pairs = [
+        "_".join(pair).lower()
+        for pair in zip(question.words, question.words[1:])
+        if not {*pair} & {*question.names}
+    ]
     first = [*question.names[:2], *pairs[: 3 - len(question.names[:2])]]
     hits, _ = (yield from _search(f"I look for {_quoted(first)}.", *first)) if first else ([], False)
     named = [hit for hit in hits if any(name in hit.text for name in question.names)]
@@ -554,7 +609,9 @@ def _closest(hits: list[Hit], question: Question) -> list[Hit]:
     held = {hit: [stem for stem in stems if stem in hit.text.lower()] for hit in hits}
     count = {stem: sum(stem in found for found in held.values()) for stem in stems}
     score = {hit: sum(1 + 1 / count[stem] for stem in found) for hit, found in held.items()}
-    score = {hit: value + 3 * any(name in hit.text for name in question.names) for hit, value in score.items()}
+    score = {
+        hit: value + 3 * any(name in hit.text for name in question.names) for hit, value in score.items()
+    }
     rank = {hit: _weight(hit.path, question) / 4 for hit in hits}
     return sorted((hit for hit in hits if held[hit]), key=lambda hit: -score[hit] - rank[hit])
 
@@ -577,7 +634,9 @@ def _weight(path: str, question: Question) -> int:
 
 
 def _ranked(hits: list[Hit], question: Question) -> list[Hit]:
-    return sorted(hits, key=lambda hit: (-_weight(hit.path, question), _indent(hit.text) > 0, hit.path.count("/")))
+    return sorted(
+        hits, key=lambda hit: (-_weight(hit.path, question), _indent(hit.text) > 0, hit.path.count("/"))
+    )
 
 
 def _indent(text: str) -> int:
@@ -595,7 +654,9 @@ def _quoted(names: Any) -> str:
 def _answer(lead: str, hits: list[Hit], most: int = SHOWN) -> str:
     hits = list(dict.fromkeys(hits))
     rest = [f"(and {len(hits) - most} more)"] * (len(hits) > most)
-    return "\n".join([lead, *(f"{hit.path}:{hit.line}: {hit.text.strip()[:200]}" for hit in hits[:most]), *rest])
+    return "\n".join(
+        [lead, *(f"{hit.path}:{hit.line}: {hit.text.strip()[:200]}" for hit in hits[:most]), *rest]
+    )
 
 
 def _nothing(tried: Any) -> str:

@@ -11,7 +11,9 @@ MAX_TASK = 4000  # characters read; of a longer task, its start and its end
 
 _QUOTED = re.compile(r"`([^`\n]+)`|(?<!\w)[\"“]([^\"”\n]+)[\"”]|(?<!\w)['‘]([^'’\n]+)['’](?!\w)")
 _EXTENSION = r"(?:py|pyi|md|rst|txt|toml|cfg|ini|jsonl?|ya?ml|[jt]sx?|rs|go|c|h|cpp|java|rb|sh|html|css|sql)"
-_PATH = re.compile(rf"(?<![\w/.-])(?:(?:\.{{0,2}}/)?(?:[\w.-]+/)+(?:[\w.-]*\w)?|[\w-]+\.{_EXTENSION}(?![\w.]))")
+_PATH = re.compile(
+    rf"(?<![\w/.-])(?:(?:\.{{0,2}}/)?(?:[\w.-]+/)+(?:[\w.-]*\w)?|[\w-]+\.{_EXTENSION}(?![\w.]))"
+)
 _NAME = re.compile(
     r"⟦(?P<quoted>\d+)⟧|--[A-Za-z][\w-]*|\b[^\W\d]\w+(?:\.[^\W\d]\w+)+|\b\w*[^\W_]_\w+|\b_+[^\W_]\w*"
     r"|\b[a-z]+[A-Z]\w*|\b[A-Z]+[a-z0-9]+[A-Z]\w*|\b[A-Z]{2,}[a-z]\w*|\b[^\W\d]\w*(?=\(\))"
@@ -30,8 +32,12 @@ _NOUNS = frozenset(  # words that say what sort of thing a name is
     "environment exception field file files flag folder function functions keyword method methods module modules "
     "named option package parameter property script setting settings variable".split()
 )
-_THIS = r"(?:this|the|my|our|your) (?:whole )?(?:repo(?:sitory)?|project|code ?base|package|library|program|code)"
-_THINGS = r"(?:files?|modules?|places?|functions?|tests?|class(?:es)?|code|lines?|methods?|packages?|scripts?)"
+_THIS = (
+    r"(?:this|the|my|our|your) (?:whole )?(?:repo(?:sitory)?|project|code ?base|package|library|program|code)"
+)
+_THINGS = (
+    r"(?:files?|modules?|places?|functions?|tests?|class(?:es)?|code|lines?|methods?|packages?|scripts?)"
+)
 _USE = r"(?:uses?|calls?|imports?|references?|mentions?|depends? on|rel(?:y|ies) on|needs?|contains?|raises?)"
 _USED = r"(?:used|called|imported|referenced|mentioned|needed|raised|invoked)"
 _MADE = r"(?:defined|declared|implemented|located|written|created|set up|set|kept|stored)"
@@ -44,7 +50,10 @@ _X = r"(?P<x>.+?)"
 _SHAPES = [  # the first shape that fits decides
     ("about", rf"(?:what|how) (?:does|do|is|are) {_THIS}(?: do| for| about| work)?$"),
     ("about", rf"(?:describe|explain|summari[sz]e)(?: what)? {_THIS}(?: does)?$"),
-    ("define", rf"(?:which|what) {_THINGS} (?:defines?|declares?|implements?|holds?|contains? the (?:class|function|method)) {_X}$"),
+    (
+        "define",
+        rf"(?:which|what) {_THINGS} (?:defines?|declares?|implements?|holds?|contains? the (?:class|function|method)) {_X}$",
+    ),
     ("uses", rf"(?:which|what|how many|{_SHOW})\b.*?\b{_THINGS}(?: that| which)? {_USE} {_X}$"),
     ("uses", rf"where(?: is| are|'s| do we| does it)? {_X} (?:is |are )?{_USED}\b"),
     ("uses", rf"(?:who|what) {_USE} {_X}$"),
@@ -52,27 +61,48 @@ _SHAPES = [  # the first shape that fits decides
     ("uses", rf"how (?:often|many times) (?:is|are) {_X} {_USED}"),
     ("define", rf"(?:where|in (?:which|what) \w+)(?: is| are|'s)? {_X} (?:is |are )?{_MADE}\b"),
     ("define", rf"where do(?:es)? .+? (?:define|declare|implement|keep) {_X}$"),
-    ("define", rf"{_SHOW} (?:the |where )*(?:definition|implementation|declaration|source|code)(?: code)? (?:of|for) {_X}$"),
-    ("members", r"(?:what|which|list|name|show|how many)\b.*?\b(?P<what>methods|functions|classes)(?: that)?"
-                r"(?: are| does| do| is| has)?(?: there)?(?: defined)?(?: in| of| on)? "
-                rf"{_X}(?: has| have| defines?| contains?| provides?)?$"),
-    ("list", rf"{_LISTED}(?: that)?(?: are| is| exist| live)?(?: there)?(?: (?:in|of|under|inside|within|at) {_X})?$"),
+    (
+        "define",
+        rf"{_SHOW} (?:the |where )*(?:definition|implementation|declaration|source|code)(?: code)? (?:of|for) {_X}$",
+    ),
+    (
+        "members",
+        r"(?:what|which|list|name|show|how many)\b.*?\b(?P<what>methods|functions|classes)(?: that)?"
+        r"(?: are| does| do| is| has)?(?: there)?(?: defined)?(?: in| of| on)? "
+        rf"{_X}(?: has| have| defines?| contains?| provides?)?$",
+    ),
+    (
+        "list",
+        rf"{_LISTED}(?: that)?(?: are| is| exist| live)?(?: there)?(?: (?:in|of|under|inside|within|at) {_X})?$",
+    ),
     ("list", rf"{_LISTED} (?:does|do) {_X} (?:have|contain|hold)$"),
     ("list", r"what(?:'s| is| does)?(?: there)? (?:in|inside|under) (?P<x>.+?)$"),
     ("list", rf"what does {_X} (?:directory|folder) (?:contain|hold|have)$"),
     ("default", rf"what (?:does|do) (?P<owner>.+?) (?:use|take|assume)s? (?:for|as) {_X}(?: by default)?$"),
-    ("default", rf"what (?:does|do|is|are) {_X} (?:default(?:ed)? to|(?:set|equal) to|set|by default)\b(?P<tail>.*)$"),
-    ("default", rf"(?:what|which) {_X} (?:does|do|is|are|will) (?P<owner>.*?)\b(?:defaults? to|by default|default)(?P<tail>.*)$"),
+    (
+        "default",
+        rf"what (?:does|do|is|are) {_X} (?:default(?:ed)? to|(?:set|equal) to|set|by default)\b(?P<tail>.*)$",
+    ),
+    (
+        "default",
+        rf"(?:what|which) {_X} (?:does|do|is|are|will) (?P<owner>.*?)\b(?:defaults? to|by default|default)(?P<tail>.*)$",
+    ),
     ("default", rf"(?P<max>m)aximum (?:number |amount |count )?(?:of )?{_X}$"),
     ("default", rf"how (?:many|much) {_X} (?P<owner>.*?)\bat (?P<max>m)ost$"),
     ("default", rf"\bdefault (?:value |setting )?(?:of|for) {_X}$"),
-    ("default", rf"(?:what|which)(?:'s| is| are) (?!(?:the|a) default){_X} default(?: value)?\b(?P<tail>.*)$"),
+    (
+        "default",
+        rf"(?:what|which)(?:'s| is| are) (?!(?:the|a) default){_X} default(?: value)?\b(?P<tail>.*)$",
+    ),
     ("default", rf"\bdefault (?!to\b){_X}$"),
     ("default", rf"\bvalue (?:of|for|has|is) {_X}(?: have| has)?$"),
     ("default", rf"what value (?:does|do) {_X} (?:have|hold)$"),
     ("does", rf"(?:purpose|job|role|meaning|point|docstring|signature|parameters|arguments) (?:of|to) {_X}$"),
-    ("does", r"(?:what|which)(?: \w+)? (?:does|do|can|will|would) "
-             rf"{_X} (?:do|return|raise|yield|mean|take|accept|expect|give)s?\b(?P<tail>.*)$"),
+    (
+        "does",
+        r"(?:what|which)(?: \w+)? (?:does|do|can|will|would) "
+        rf"{_X} (?:do|return|raise|yield|mean|take|accept|expect|give)s?\b(?P<tail>.*)$",
+    ),
     ("does", rf"(?:explain|describe|summari[sz]e)(?: to me)?(?: what| how)? {_X}(?: does| works?)?$"),
     ("does", rf"how (?:does|do) {_X} work$"),
     ("does", rf"what(?:'s| is| are) {_X} (?:good )?for$"),
@@ -119,7 +149,9 @@ def understand(task: str) -> Question:
     sentences = [part.strip() for part in re.split(r"(?<=[?!.;:])\s+|\n+", text) if part.strip()]
     sentences.sort(key=lambda sentence: not sentence.endswith("?"))
     for sentence in sentences:
-        plain = re.sub(rf",?\s+(?:in|of|from|across|within|inside)(?: all of)? {_THIS}\b", "", sentence.rstrip(" ?!.;:,"))
+        plain = re.sub(
+            rf",?\s+(?:in|of|from|across|within|inside)(?: all of)? {_THIS}\b", "", sentence.rstrip(" ?!.;:,")
+        )
         plain = re.sub(r"^(?:please|can you|could you)\s+", "", plain, flags=re.IGNORECASE)
         for kind, shape in _SHAPES:
             if match := shape.search(plain):
@@ -132,7 +164,9 @@ def spellings(words: list[str]) -> tuple[str, ...]:
     """The names that programmers make of ``words``: snake_case, UPPER_CASE, CamelCase, camelCase."""
     lower = [word.lower() for word in words]
     camel = "".join(word.capitalize() for word in lower)
-    return tuple(dict.fromkeys(["_".join(lower), "_".join(lower).upper(), camel, lower[0] + camel[len(lower[0]) :]]))
+    return tuple(
+        dict.fromkeys(["_".join(lower), "_".join(lower).upper(), camel, lower[0] + camel[len(lower[0]) :]])
+    )
 
 
 def _question(kind: str, found: dict[str, str | None], text: str, task: str, quoted: list[str]) -> Question:
@@ -146,7 +180,9 @@ def _question(kind: str, found: dict[str, str | None], text: str, task: str, quo
     context, _ = _names(" ".join(around), quoted)
     others = [word for word in _plain(phrase) if word.lower() not in _NOUNS]
     if not names and not others:  # a directory or a parameter may be called anything
-        others = [word for word in _WORD.findall(_PATH.sub(" ", phrase)) if word.lower() not in ("the", "a", "an")][:1]
+        others = [
+            word for word in _WORD.findall(_PATH.sub(" ", phrase)) if word.lower() not in ("the", "a", "an")
+        ][:1]
     exact = bool(names) or len(others) == 1
     if names and kind == "default":  # "the dumps() indent": the last name is asked about
         names, context = names[-1:], names[:-1] + context
@@ -181,4 +217,6 @@ def _plain(text: str) -> list[str]:
 
 def _words(text: str, quoted: list[str]) -> tuple[str, ...]:
     spelt = re.sub(r"⟦(\d+)⟧", lambda match: quoted[int(match[1])], text)
-    return tuple(dict.fromkeys(word for word in _WORD.findall(spelt) if len(word) > 1 and word.lower() not in _IDLE))
+    return tuple(
+        dict.fromkeys(word for word in _WORD.findall(spelt) if len(word) > 1 and word.lower() not in _IDLE)
+    )

@@ -100,8 +100,12 @@ def main(argv: list[str]) -> int:
         epilog="exit codes: 0 shown (and completed, with --expect), 1 not completed, 2 no readable trace",
     )
     parser.add_argument("trace", type=Path, help="a file that agent_app.py --trace wrote")
-    parser.add_argument("--expect", metavar="TEXT", type=filled, help="completed means: the answer contains TEXT")
-    parser.add_argument("--optimal-steps", metavar="N", type=whole, default=2, help="steps of the best run (default: 2)")
+    parser.add_argument(
+        "--expect", metavar="TEXT", type=filled, help="completed means: the answer contains TEXT"
+    )
+    parser.add_argument(
+        "--optimal-steps", metavar="N", type=whole, default=2, help="steps of the best run (default: 2)"
+    )
     options = parser.parse_args(argv)
     try:
         events = read_trace(options.trace)
@@ -113,7 +117,9 @@ def main(argv: list[str]) -> int:
         print(f"error: {options.trace}: an event lacks what it should hold ({error})", file=sys.stderr)
         return 2
     try:
-        score = evaluate_run(result, {"answer_contains": options.expect or "", "optimal_steps": options.optimal_steps})
+        score = evaluate_run(
+            result, {"answer_contains": options.expect or "", "optimal_steps": options.optimal_steps}
+        )
     except NotImplementedError as error:
         print(f"error: a milestone is missing: {error}", file=sys.stderr)
         return 2
@@ -122,7 +128,9 @@ def main(argv: list[str]) -> int:
     if options.expect and not score["completed"] and answer.endswith(CUT):
         judged = "not judged (the trace holds only the start of the answer)"
     print(*lines, f"\nanswer: {answer or '(none)'}", sep="\n")
-    print(f"\nstop_reason: {result.stop_reason}{f' ({result.detail})' if result.detail else ''}\ncompleted: {judged}")
+    print(
+        f"\nstop_reason: {result.stop_reason}{f' ({result.detail})' if result.detail else ''}\ncompleted: {judged}"
+    )
     print(f"steps: {result.steps} (optimal: {options.optimal_steps}), efficiency: {score['efficiency']:.2f}")
     print(f"tool calls: {score['tool_calls']}, tokens: {result.tokens}")
     return 1 if judged == "no" else 0

@@ -12,7 +12,16 @@ import pytest
 from agent import get_field
 from config import ProviderError
 from lab import evaluate_tasks
-from lab.evaluate_tasks import compare, evaluate, load_tasks, main, read_records, report, resolve_repo, run_live
+from lab.evaluate_tasks import (
+    compare,
+    evaluate,
+    load_tasks,
+    main,
+    read_records,
+    report,
+    resolve_repo,
+    run_live,
+)
 from lab.keyword_model import reply
 from tests.conftest import ScriptedModel, call, turn
 from tools import search_code
@@ -34,7 +43,12 @@ def record(name="one", repeat=0, error=None, **changes) -> dict:
     if error:
         return kept
     score = {"completed": True, "steps": 2, "tool_calls": 1, "efficiency": 1.0, "stop_reason": "answered"}
-    return kept | score | {"answer": "bonjour", "tokens": 100, "cost": None, "seconds": 1.0, "history": []} | changes
+    return (
+        kept
+        | score
+        | {"answer": "bonjour", "tokens": 100, "cost": None, "seconds": 1.0, "history": []}
+        | changes
+    )
 
 
 def fake_run(task: dict) -> dict:
@@ -63,7 +77,9 @@ def offline_model(monkeypatch, tmp_path):
 
     def complete(messages: list, tools: list):
         said = reply(messages)
-        calls = [call(c["function"]["name"], c["function"]["arguments"], c["id"]) for c in said["tool_calls"] or []]
+        calls = [
+            call(c["function"]["name"], c["function"]["arguments"], c["id"]) for c in said["tool_calls"] or []
+        ]
         return turn(*calls, text=said["content"], tokens=10)
 
     monkeypatch.setattr(evaluate_tasks, "_live_complete", lambda config: complete)
@@ -75,7 +91,9 @@ def test_there_are_enough_tasks_of_each_sort():
     kinds = {task["repo"].partition(":")[0] for task in ALL}
     assert len(ALL) >= 24 and kinds == {"code", "stdlib", "package"}
     assert {task["agent_needed"] for task in ALL} == {True, False}
-    assert all(task["optimal_steps"] >= 2 for task in ALL), "a run that looks anything up has two steps at least"
+    assert all(task["optimal_steps"] >= 2 for task in ALL), (
+        "a run that looks anything up has two steps at least"
+    )
 
 
 @pytest.mark.parametrize("task", ALL, ids=lambda task: task["id"])
@@ -92,7 +110,10 @@ def test_a_run_on_this_project_does_not_see_the_answers():
     assert resolve_repo("code") == root, "one copy a process is enough"
 
 
-@pytest.mark.parametrize("reference", ["nowhere", "stdlib:nothing", "package:no_such_package", "host:json", "", "stdlib:", "package:"])
+@pytest.mark.parametrize(
+    "reference",
+    ["nowhere", "stdlib:nothing", "package:no_such_package", "host:json", "", "stdlib:", "package:"],
+)
 def test_a_repository_that_is_not_there_is_an_error(reference):
     with pytest.raises(ValueError, match="there is no repository"):
         resolve_repo(reference)
@@ -118,7 +139,9 @@ def test_a_task_that_could_not_be_judged_is_refused(tmp_path, change, words):
         load_tasks(file)
 
 
-@pytest.mark.parametrize("line, words", [("{", "not JSON"), ("[]", "the keys"), (json.dumps(GOOD), "came before")])
+@pytest.mark.parametrize(
+    "line, words", [("{", "not JSON"), ("[]", "the keys"), (json.dumps(GOOD), "came before")]
+)
 def test_a_line_that_is_no_new_task_is_refused(tmp_path, line, words):
     file = tmp_path / "tasks.jsonl"
     file.write_text(json.dumps(GOOD) + "\n" + line)
@@ -204,10 +227,14 @@ def test_processes_run_them_too_and_a_killed_one_loses_nothing(tmp_path):
     kept = []
     with ProcessPoolExecutor(2) as executor:
         evaluate(tasks, fake_run, executor, kept.append)
-    assert sorted(r["id"] for r in kept) == sorted(t["id"] for t in tasks), "each task has a record, if only that it was lost"
+    assert sorted(r["id"] for r in kept) == sorted(t["id"] for t in tasks), (
+        "each task has a record, if only that it was lost"
+    )
     assert (tmp_path / "died").exists()
     again = [task for task in tasks if task["id"] in {r["id"] for r in kept if r["error"]}]
-    assert "die" in {task["id"] for task in again}, "a pool whose worker died is broken: the rest is for a new one"
+    assert "die" in {task["id"] for task in again}, (
+        "a pool whose worker died is broken: the rest is for a new one"
+    )
     with ProcessPoolExecutor(1) as executor:
         assert [r["error"] for r in evaluate(again, fake_run, executor)] == [None] * len(again)
 
@@ -221,7 +248,11 @@ def test_the_command_runs_tasks_keeps_them_and_reports(offline_model, tmp_path, 
     told = capsys.readouterr()
     kept = read_records(tmp_path / "out.jsonl")
     assert [r["id"] for r in kept] == ["json-error-base", "json-scanstring-file"]
-    assert "completed: 2 of 2 (100 %)" in told.out and "cost: unknown" in told.out and "stop reasons: answered 2" in told.out
+    assert (
+        "completed: 2 of 2 (100 %)" in told.out
+        and "cost: unknown" in told.out
+        and "stop reasons: answered 2" in told.out
+    )
     assert "[2/2] + json-scanstring-file: answered" in told.err
 
 
@@ -241,13 +272,21 @@ def test_a_killed_run_goes_on_where_it_was(offline_model, tmp_path, capsys):
     file = tmp_path / "out.jsonl"
     main([*FEW, "--repeat", "2", "--out", str(file)])
     lines = file.read_text().splitlines(keepends=True)
-    failed = json.dumps(record("json-error-base", 1, error="the worker was lost", model="x") | {"model": "offline/keyword"}) + "\n"
+    failed = (
+        json.dumps(
+            record("json-error-base", 1, error="the worker was lost", model="x")
+            | {"model": "offline/keyword"}
+        )
+        + "\n"
+    )
     file.write_text(lines[0] + failed + lines[1][:40])  # killed in the middle of its second line
     capsys.readouterr()
     assert main([*FEW, "--repeat", "2", "--resume", str(file)]) == 0
     told = capsys.readouterr()
     assert "3 runs of offline/keyword, 1 done before" in told.err and "completed: 4 of 4" in told.out
-    assert file.read_text().startswith(lines[0] + failed + lines[1][:40] + "\n"), "nothing that was there is touched"
+    assert file.read_text().startswith(lines[0] + failed + lines[1][:40] + "\n"), (
+        "nothing that was there is touched"
+    )
     assert len(read_records(file)) == 4
     assert main([*FEW, "--repeat", "2", "--resume", str(file)]) == 0
     assert "0 runs" in capsys.readouterr().err
@@ -289,7 +328,9 @@ def test_bad_use_is_one_sentence_and_code_2(offline_model, tmp_path, capsys, arg
     assert not (tmp_path / "runs").exists(), "nothing is written before all is checked"
 
 
-@pytest.mark.parametrize("argv", [["--jobs", "0"], ["--repeat", "x"], ["--limit", "-1"], ["--out", "a", "--resume", "b"]])
+@pytest.mark.parametrize(
+    "argv", [["--jobs", "0"], ["--repeat", "x"], ["--limit", "-1"], ["--out", "a", "--resume", "b"]]
+)
 def test_bad_flags_are_argparses(argv, capsys):
     with pytest.raises(SystemExit) as end:
         main(argv)
@@ -301,7 +342,16 @@ def test_the_report_counts_what_is_there():
     tasks = [GOOD, GOOD | {"id": "two", "agent_needed": False, "optimal_steps": 3}]
     told = report(
         [
-            record("two", completed=False, stop_reason="budget", steps=9, efficiency=0.3, tokens=1300, cost=0.5, seconds=4.0),
+            record(
+                "two",
+                completed=False,
+                stop_reason="budget",
+                steps=9,
+                efficiency=0.3,
+                tokens=1300,
+                cost=0.5,
+                seconds=4.0,
+            ),
             record("one", cost=0.25, steps=4, efficiency=0.5),
             record("one", 1, cost=0.25),
         ],
@@ -309,7 +359,18 @@ def test_the_report_counts_what_is_there():
     )
     rows = [line.split() for line in told.split("\n")]
     assert rows[2][:5] == ["one", "answered", "yes", "4", "2"], "in the order of the tasks"
-    assert rows[3][:2] == ["one", "#2"] and rows[4] == ["two", "budget", "no", "9", "3", "0.30", "1", "1,300", "$0.5000", "4.0"]
+    assert rows[3][:2] == ["one", "#2"] and rows[4] == [
+        "two",
+        "budget",
+        "no",
+        "9",
+        "3",
+        "0.30",
+        "1",
+        "1,300",
+        "$0.5000",
+        "4.0",
+    ]
     for line in (
         "stop reasons: answered 2, budget 1", "completed: 2 of 3 (67 %)", "need an agent: 2 of 2", "would do: 0 of 1",
         "completed runs: 0.75 on average", "tokens: 1,500 in all, 100 a run", "cost: $1.0000 in all", "seconds: 6.0 in all",
@@ -343,7 +404,9 @@ def test_tasks_of_one_side_only_are_named():
 
 def test_compare_reads_two_files(tmp_path, capsys):
     for name, steps in (("a", 2), ("b", 3)):
-        (tmp_path / name).write_text("".join(json.dumps(record("x", n, steps=steps)) + "\n" for n in range(2)) + '{"id": "x", "rep')
+        (tmp_path / name).write_text(
+            "".join(json.dumps(record("x", n, steps=steps)) + "\n" for n in range(2)) + '{"id": "x", "rep'
+        )
     assert main(["--compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
     assert "repeats: steps of x" in capsys.readouterr().out
 
@@ -356,8 +419,12 @@ def door(*argv: str) -> subprocess.CompletedProcess:
 
 def test_the_front_door_tells_its_commands_and_refuses_others():
     told = door("--help")
-    assert told.returncode == 0 and all(name in told.stdout for name in ("break", "evaluate", "replay", "bench"))
+    assert told.returncode == 0 and all(
+        name in told.stdout for name in ("break", "evaluate", "replay", "bench")
+    )
     wrong = door("evalute")
-    assert wrong.returncode == 2 and "no command 'evalute'" in wrong.stderr and "Traceback" not in wrong.stderr
+    assert (
+        wrong.returncode == 2 and "no command 'evalute'" in wrong.stderr and "Traceback" not in wrong.stderr
+    )
     assert door().returncode == 2
     assert "--repeat" in door("evaluate", "--help").stdout

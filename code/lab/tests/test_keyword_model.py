@@ -57,7 +57,12 @@ def line_of(root: Path, path: str, text: str) -> str:
 
 @pytest.mark.parametrize(
     "shape",
-    ["where is {0} defined?", "Where is the {1} `{0}` defined", "Which file defines {0}?", "find the definition of {0}"],
+    [
+        "where is {0} defined?",
+        "Where is the {1} `{0}` defined",
+        "Which file defines {0}?",
+        "find the definition of {0}",
+    ],
 )
 @pytest.mark.parametrize("kind", ["function", "class", "constant"])
 def test_where_something_is_defined(strange, shape, kind):
@@ -97,7 +102,12 @@ def test_a_mention_is_no_definition(strange):
     [
         ("what does {constant} default to?", "home", "{constant} =", "set to {number} "),
         ("what is the value of {constant}?", "home", "{constant} =", "set to {number} "),
-        ("what does the `{parameter}` parameter of {function} default to?", "home", "{parameter}: int", "set to {size} "),
+        (
+            "what does the `{parameter}` parameter of {function} default to?",
+            "home",
+            "{parameter}: int",
+            "set to {size} ",
+        ),
         ("What {parameter} does {function} use by default?", "home", "{parameter}: int", "set to {size} "),
         ("what does {parameter} default to?", "home", "{parameter}: int", "set to {size} "),
         ("What is {cls}'s {field} default?", "deep", "{field}: float", "set to {number}.5 "),
@@ -133,7 +143,12 @@ def test_a_default_that_is_computed_is_shown_with_what_it_is_made_of(strange):
 
 @pytest.mark.parametrize(
     "path, line",
-    [("aaa.py", "run({0}={0})"), ("aaa.py", "run(1, {0}=1)"), ("aaa.py", "# {0}=1"), ("docs/conf.py", "{0} = 1")],
+    [
+        ("aaa.py", "run({0}={0})"),
+        ("aaa.py", "run(1, {0}=1)"),
+        ("aaa.py", "# {0}=1"),
+        ("docs/conf.py", "{0} = 1"),
+    ],
 )
 def test_a_call_a_comment_or_an_example_is_not_the_likeliest_default(strange, path, line):
     (strange.root / path).parent.mkdir(exist_ok=True)
@@ -154,20 +169,29 @@ def test_a_plain_word_that_is_computed_somewhere_is_no_default(strange):
 
 
 def test_only_the_value_asked_for_is_given_and_all_of_it(strange):
-    (strange.root / "aaa.py").write_text(f"def f_one(a_one=(1, '), x'), b_one=2): pass\n{strange.absent} = [\n    'p',\n    'q',\n]\n")
-    assert "set to (1, '), x') at aaa.py:1" in converse("what does the a_one of f_one default to?", strange.root).answer
+    (strange.root / "aaa.py").write_text(
+        f"def f_one(a_one=(1, '), x'), b_one=2): pass\n{strange.absent} = [\n    'p',\n    'q',\n]\n"
+    )
+    assert (
+        "set to (1, '), x') at aaa.py:1"
+        in converse("what does the a_one of f_one default to?", strange.root).answer
+    )
     assert "aaa.py:4: 'q'," in converse(f"what does {strange.absent} default to?", strange.root).answer
 
 
 def test_an_overload_has_no_default_and_one_look_at_the_file_is_enough(strange):
-    (strange.root / "aaa.py").write_text("@overload\ndef f_one(span: int = ...) -> int: ...\n\n\ndef f_one(span: int = 5) -> int:\n    return span\n")
+    (strange.root / "aaa.py").write_text(
+        "@overload\ndef f_one(span: int = ...) -> int: ...\n\n\ndef f_one(span: int = 5) -> int:\n    return span\n"
+    )
     said = converse("what does the span of f_one default to?", strange.root)
     assert "set to 5 at aaa.py:5" in said.answer
     assert [tool for tool, _ in said.calls].count("read_file") == 1
 
 
 def test_words_about_a_limit_that_no_line_sets_are_shown_as_that(strange):
-    (strange.root / "aaa.py").write_text('def f_one(a):\n    """Take it.\n\n    At most 77 pebbles.\n    """\n')
+    (strange.root / "aaa.py").write_text(
+        'def f_one(a):\n    """Take it.\n\n    At most 77 pebbles.\n    """\n'
+    )
     said = converse("how many pebbles does f_one take at most?", strange.root)
     assert said.answer.startswith("I found nothing that sets `pebbles`")
     assert said.answer.split("\n")[1:] == ["aaa.py:1: def f_one(a):", "aaa.py:4: At most 77 pebbles."]
@@ -176,7 +200,10 @@ def test_words_about_a_limit_that_no_line_sets_are_shown_as_that(strange):
 def test_which_files_use_something(strange):
     said = converse(f"which files use {strange.function}?", strange.root)
     assert "is used in 2 files" in said.answer
-    assert [line.split(":")[0] for line in said.answer.split("\n")[1:]] == [strange.deep, f"tests/test_{strange.module}.py"]
+    assert [line.split(":")[0] for line in said.answer.split("\n")[1:]] == [
+        strange.deep,
+        f"tests/test_{strange.module}.py",
+    ]
     imported = converse(f"Which modules import {strange.function}?", strange.root)
     assert "is used in 1 file;" in imported.answer and strange.deep in imported.answer
 
@@ -232,9 +259,14 @@ def test_without_a_docstring_the_body_is_shown_and_said_to_be(strange):
 
 def test_what_a_file_and_the_repository_are_for(strange):
     assert f"Module for {strange.trouble}." in converse(f"what does {strange.home} do?", strange.root).answer
-    assert f"Module for {strange.trouble}." in converse(f"what is the {strange.module} module for?", strange.root).answer
+    assert (
+        f"Module for {strange.trouble}."
+        in converse(f"what is the {strange.module} module for?", strange.root).answer
+    )
     about = converse("What does this project do?", strange.root).answer
-    assert f"A tool for {strange.purpose}." in about and "nobody" not in about, "the licence isn't what it does"
+    assert f"A tool for {strange.purpose}." in about and "nobody" not in about, (
+        "the licence isn't what it does"
+    )
 
 
 def test_the_methods_of_a_class(strange):
@@ -284,7 +316,13 @@ def test_weird_tasks_end_in_an_answer(strange, task):
 
 
 def test_an_empty_repository_ends_in_no_finding(tmp_path):
-    for task in ("where is x defined?", "what does y default to?", "list the files", "what does this project do?", "hello there"):
+    for task in (
+        "where is x defined?",
+        "what does y default to?",
+        "list the files",
+        "what does this project do?",
+        "hello there",
+    ):
         assert converse(task, tmp_path).answer
 
 
@@ -292,18 +330,26 @@ def test_the_task_is_the_last_user_message_and_earlier_calls_are_not_repeated(st
     first = {"role": "user", "content": f"where is {strange.function} defined?"}
     turn = {"role": "assistant"} | reply([first])
     results = [
-        {"role": "tool", "tool_call_id": call.id, "content": dispatch_tool(call.name, call.arguments, strange.root)}
+        {
+            "role": "tool",
+            "tool_call_id": call.id,
+            "content": dispatch_tool(call.name, call.arguments, strange.root),
+        }
         for call in parse_tool_calls(turn)
     ]
     again = reply([first, turn, *results, {"role": "assistant", "content": "There."}, first])
-    assert again["tool_calls"] is None and strange.home in again["content"], "what was found once is still known"
+    assert again["tool_calls"] is None and strange.home in again["content"], (
+        "what was found once is still known"
+    )
     other = reply([first, turn, *results, {"role": "user", "content": f"which files use {strange.cls}?"}])
     assert parse_tool_calls(other)[0].arguments == {"query": strange.cls}
 
 
 def test_message_objects_and_content_in_parts_are_read_too():
     parts = [{"type": "text", "text": "where is the_name defined?"}]
-    assert reply([SimpleNamespace(role="user", content=parts)]) == reply([{"role": "user", "content": parts[0]["text"]}])
+    assert reply([SimpleNamespace(role="user", content=parts)]) == reply(
+        [{"role": "user", "content": parts[0]["text"]}]
+    )
 
 
 def test_without_results_it_still_ends():
@@ -319,7 +365,9 @@ def test_without_results_it_still_ends():
 def test_large_results_end_the_search():
     task = {"role": "user", "content": "what does the flux_depth of Capacitor default to?"}
     turn = {"role": "assistant"} | reply([task])
-    flood = [{"role": "tool", "tool_call_id": call.id, "content": "x" * 20_000} for call in parse_tool_calls(turn)]
+    flood = [
+        {"role": "tool", "tool_call_id": call.id, "content": "x" * 20_000} for call in parse_tool_calls(turn)
+    ]
     assert reply([task, turn, *flood])["tool_calls"] is None
 
 
@@ -327,18 +375,24 @@ def test_without_tools_the_text_of_the_task_is_searched():
     text = "What does retry_count default to?\n\nTIMEOUT = 5\nretry_count = 7\n"
     said = reply([{"role": "user", "content": text}], tools=False)
     assert said["tool_calls"] is None and "prompt:4: retry_count = 7" in said["content"]
-    blank = reply([{"role": "user", "content": "What does retry_count default to?\n\nTIMEOUT = 5\n"}], tools=False)
+    blank = reply(
+        [{"role": "user", "content": "What does retry_count default to?\n\nTIMEOUT = 5\n"}], tools=False
+    )
     assert blank["content"].startswith(NO_FINDING)
 
 
 def test_litellm_gets_a_handler_that_reports_its_estimated_usage():
-    stub = SimpleNamespace(CustomLLM=object, ModelResponse=lambda **fields: fields, custom_provider_map=[{"provider": "own"}])
+    stub = SimpleNamespace(
+        CustomLLM=object, ModelResponse=lambda **fields: fields, custom_provider_map=[{"provider": "own"}]
+    )
     keyword_model.register(stub)
     keyword_model.register(stub)
     assert [entry["provider"] for entry in stub.custom_provider_map] == ["own", "offline"], "registered once"
     handler = stub.custom_provider_map[1]["custom_handler"]
     messages = [{"role": "user", "content": "where is abc_def defined?"}]
-    asked = handler.completion(model="offline/keyword", messages=messages, optional_params={"tools": TOOL_SCHEMAS})
+    asked = handler.completion(
+        model="offline/keyword", messages=messages, optional_params={"tools": TOOL_SCHEMAS}
+    )
     assert asked["choices"][0]["finish_reason"] == "tool_calls"
     assert asked["choices"][0]["message"]["tool_calls"] == reply(messages)["tool_calls"]
     usage = asked["usage"]
@@ -350,7 +404,12 @@ def test_litellm_gets_a_handler_that_reports_its_estimated_usage():
 
 def test_importing_it_imports_no_litellm_and_the_notice_says_how_to_switch():
     code = "import sys, lab.keyword_model; print('litellm' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(keyword_model.__file__).parents[1])
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=Path(keyword_model.__file__).parents[1],
+    )
     assert run.stdout.strip() == "False", run.stderr
     assert "not a language model" in keyword_model.NOTICE and "LLM_MODEL" in keyword_model.NOTICE
     assert "\n" not in keyword_model.NOTICE
@@ -373,7 +432,12 @@ def test_every_tool_it_may_call_exists():
         ("What is the default log level?", "default", ("log_level", "LOG_LEVEL", "LogLevel", "logLevel"), ()),
         ("how does the retry loop work?", "does", ("retry_loop", "RETRY_LOOP", "RetryLoop", "retryLoop"), ()),
         ("what does DEFAULT_PORT do", "does", ("DEFAULT_PORT",), ()),
-        ("which constant holds the names of the directories that find_it leaves out?", "other", ("find_it",), ()),
+        (
+            "which constant holds the names of the directories that find_it leaves out?",
+            "other",
+            ("find_it",),
+            (),
+        ),
         ("which files does lib have?", "list", ("lib",), ()),
         ("Tell me a joke.", "other", (), ()),
     ],

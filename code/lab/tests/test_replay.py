@@ -80,9 +80,14 @@ def test_a_trace_that_breaks_off_anywhere_is_shown_as_far_as_it_goes(recorded, t
         for torn in ("", recorded.lines[end][:25]):
             code = play(tmp_path, recorded.lines[:end] + [torn] * bool(torn), "--expect", "bonjour")
             told = capsys.readouterr().out
-            assert code == 1 and "stop_reason: broken off (" in told and "completed: no" in told, f"cut after {end} events"
+            assert code == 1 and "stop_reason: broken off (" in told and "completed: no" in told, (
+                f"cut after {end} events"
+            )
     kinds = [json.loads(line)["event"] for line in recorded.lines]
-    for kind, words in (("model_call", "while the model was being asked"), ("tool_call", "while search_code was running")):
+    for kind, words in (
+        ("model_call", "while the model was being asked"),
+        ("tool_call", "while search_code was running"),
+    ):
         play(tmp_path, recorded.lines[: kinds.index(kind) + 1])
         assert words in capsys.readouterr().out
 
