@@ -9,12 +9,10 @@ import argparse
 import json
 import os
 import shutil
-import statistics
 import sys
 import sysconfig
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, replace
@@ -24,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from agent import run_agent
-from agent_app import build_messages, configure, make_complete, whole
+from agent_app import build_messages, configure, make_complete
 from config import Config, ProviderError
 from evaluate import evaluate_run
+from lab.reports import compare, report
 from safety import BudgetTracker
 
 TASKS = Path(__file__).with_name("tasks.jsonl")
@@ -213,112 +212,6 @@ def read_records(path: Path) -> list[dict]:
     return list(found.values())
 
 
-# --- reports ----------------------------------------------------------------------------------------
-def report(records: list[dict], tasks: list[dict]) -> str:
-    """Run table, stop reasons, completion, efficiency, tokens, cost and seconds, for a person."""
-    known = {task["id"]: task for task in tasks}
-    order = {name: number for number, name in enumerate(known)}
-    records = sorted(records, key=lambda record: (order.get(record["id"], len(order)), record["repeat"]))
-    rows = [
-        ("task", "stop", "completed", "steps", "optimal", "efficiency", "calls", "tokens", "cost", "seconds")
-    ]
-    for record in records:
-        name = record["id"] + f" #{record['repeat'] + 1}" * (record["repeat"] > 0)
-        if record["error"]:
-            rows.append((name, "error", "-", "-", "-", "-", "-", "-", "-", "-"))
-            continue
-        optimal = str(known[record["id"]]["optimal_steps"]) if record["id"] in known else "?"
-        completed = "yes" if record["completed"] else "no"
-        rows.append((
-            name, record["stop_reason"], completed, str(record["steps"]), optimal, f"{record['efficiency']:.2f}",
-            str(record["tool_calls"]), f"{record['tokens']:,}", _money(record["cost"]), f"{record['seconds']:.1f}",
-        ))  # fmt: skip
-    runs = [record for record in records if not record["error"]]
-    lines = [_table(rows), ""]
-    lines += [f"error: {record['id']}: {record['error']}" for record in records if record["error"]]
-    if not runs:
-        return "\n".join([*lines, "no run was finished"])
-    stops = Counter(record["stop_reason"] for record in runs)
-    completed = [record for record in runs if record["completed"]]
-    lines.append("stop reasons: " + ", ".join(f"{stop} {count}" for stop, count in stops.most_common()))
-    lines.append(f"completed: {_share(completed, runs)}")
-    for needed, kind in ((True, "that need an agent"), (False, "that one call with the file would do")):
-        some = [
-            record
-            for record in runs
-            if record["id"] in known and known[record["id"]]["agent_needed"] is needed
-        ]
-        if some:
-            lines.append(
-                f"  of the tasks {kind}: {_share([record for record in some if record['completed']], some)}"
-            )
-    if completed:
-        mean = statistics.mean(record["efficiency"] for record in completed)
-        lines.append(f"efficiency of the completed runs: {mean:.2f} on average")
-    for what, figure in (("tokens", "{:,.0f}"), ("seconds", "{:.1f}")):
-        values = [record[what] for record in runs]
-        total, median = figure.format(sum(values)), figure.format(statistics.median(values))
-        lines.append(f"{what}: {total} in all, {median} a run (median)")
-    costs = [record["cost"] for record in runs]
-    lines.append("cost: " + (_money(None) if None in costs else f"{_money(sum(costs))} in all"))
-    return "\n".join(lines)
-
-
-def compare(first: list[dict], second: list[dict]) -> str:
-    """Two sets of runs side by side, task by task, and the differences that repeats don't explain.
-
-    A difference of means counts when it is larger than the larger of the two spreads (highest minus
-    lowest value over the repeats). Where a task ran once there is no spread, and nothing is claimed.
-    """
-    rows, larger, unknown = [("task", "completed", "steps", "tokens", "larger than the spread")], [], 0
-    shared = [
-        name for name in dict.fromkeys(record["id"] for record in first) if name in {r["id"] for r in second}
-    ]
-    for name in shared:
-        sides = [[record for record in side if record["id"] == name] for side in (first, second)]
-        cells, found = [], []
-        for what in ("completed", "steps", "tokens"):
-            values = [[float(record[what]) for record in side] for side in sides]
-            means = [statistics.mean(side) for side in values]
-            cells.append(" -> ".join(f"{mean:,.2f}".rstrip("0").rstrip(".") for mean in means))
-            spread = max(max(side) - min(side) for side in values)
-            if min(map(len, values)) > 1 and abs(means[0] - means[1]) > spread:
-                found.append(what)
-        once = min(map(len, sides)) < 2
-        unknown += once
-        larger += [f"{what} of {name}" for what in found]
-        rows.append((name, *cells, "unknown: one run" if once else ", ".join(found) or "-"))
-    if not shared:
-        return "the two files have no task in common"
-    lines = [_table(rows), ""]
-    for what in ("completed", "steps", "tokens"):
-        means = [
-            statistics.mean(float(r[what]) for r in side if r["id"] in shared) for side in (first, second)
-        ]
-        lines.append(f"{what}, mean over the runs: {means[0]:,.2f} -> {means[1]:,.2f}")
-    lines.append(f"larger than the spread between repeats: {', '.join(larger) or 'nothing'}")
-    if unknown:
-        lines.append(
-            f"{unknown} of {len(shared)} tasks ran once on a side: their spread is unknown (--repeat 3 shows it)"
-        )
-    apart = {record["id"] for record in [*first, *second]} - set(shared)
-    return "\n".join(lines + [f"in one file only: {', '.join(sorted(apart))}"] * bool(apart))
-
-
-def _table(rows: list[tuple]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
-    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
-
-
-def _money(dollars: float | None) -> str:
-    return "unknown" if dollars is None else f"${dollars:.4f}"
-
-
-def _share(part: list, whole: list) -> str:
-    return f"{len(part)} of {len(whole)} ({100 * len(part) / len(whole):.0f} %)"
-
-
 # --- command ----------------------------------------------------------------------------------------
 def main(argv: list[str]) -> int:
     """``python -m lab evaluate``: 0 every run finished, 1 some failed, 2 bad usage, 130 interrupted."""
@@ -388,8 +281,8 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--model", metavar="NAME", help="LiteLLM's name of the model (default: from the environment)")
-    add("--max-steps", metavar="N", type=whole, help="ceiling of model calls a run")
-    add("--token-budget", metavar="N", type=whole, help="ceiling of tokens a run")
+    add("--max-steps", metavar="N", type=_count, help="ceiling of model calls a run")
+    add("--token-budget", metavar="N", type=_count, help="ceiling of tokens a run")
     add("--limit", metavar="N", type=_count, help="only the first N tasks")
     add("--task", metavar="ID", action="append", help="only this task (may be given several times)")
     add("--tasks", metavar="FILE", type=Path, default=TASKS, help="another file of tasks")
@@ -408,8 +301,8 @@ def _parse(argv: list[str]) -> argparse.Namespace:
 
 
 def _count(text: str) -> int:
-    if whole(text) == 0:
-        raise argparse.ArgumentTypeError("0 is too few")
+    if not (text.isascii() and text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
 
 

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 from agent import RunResult
-from agent_app import filled, whole
 from evaluate import evaluate_run
 from safety import Action
 
@@ -100,13 +99,15 @@ def main(argv: list[str]) -> int:
         epilog="exit codes: 0 shown (and completed, with --expect), 1 not completed, 2 no readable trace",
     )
     parser.add_argument("trace", type=Path, help="a file that agent_app.py --trace wrote")
+    parser.add_argument("--expect", metavar="TEXT", help="completed means: the answer contains TEXT")
     parser.add_argument(
-        "--expect", metavar="TEXT", type=filled, help="completed means: the answer contains TEXT"
-    )
-    parser.add_argument(
-        "--optimal-steps", metavar="N", type=whole, default=2, help="steps of the best run (default: 2)"
+        "--optimal-steps", metavar="N", type=int, default=2, help="steps of the best run (default: 2)"
     )
     options = parser.parse_args(argv)
+    if options.expect is not None and not options.expect.strip():
+        parser.error("--expect is blank, and a blank text is in every answer")
+    if options.optimal_steps < 1:
+        parser.error("--optimal-steps is a whole number of at least 1")
     try:
         events = read_trace(options.trace)
         lines, result = show(events), rebuild(events)

@@ -47,7 +47,7 @@ def test_a_finished_run_is_told_and_rebuilt(recorded, tmp_path, capsys):
     told = capsys.readouterr().out
     wanted = [
         "task: How does it greet?", "step 1: 40 tokens", "I search.", "search_code(query='def greet')",
-        "greeter/main.py:4: def greet", "step 2: 90 tokens", "Error: 'absent.py' does not exist", 'DEFAULT_LANGUAGE = "fr"',
+        "greeter/main.py:4: def greet", "step 2: 90 tokens", "Error: 'absent.py'", 'DEFAULT_LANGUAGE = "fr"',
         "step 3: 150 tokens", "answer: It is bonjour.", "stop_reason: answered", "completed: yes",
         "steps: 3 (optimal: 3), efficiency: 1.00", "tool calls: 3, tokens: 150",
     ]  # fmt: skip
