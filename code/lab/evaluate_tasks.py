@@ -35,11 +35,8 @@ FIELDS = {
     "optimal_steps": int, "agent_needed": bool, "why": str,
 }  # fmt: skip
 TRIES = 3  # a run whose worker was lost is sent again
-ANSWERS = (
-    "lab",
-    "learn",
-    "extras",
-)  # rooms that a run on this project doesn't see: the tasks' answers stand there
+# rooms that a run on this project doesn't see: the tasks and their answers stand there
+UNSEEN = ("lab", "learn", "extras", "tests")
 
 
 # --- tasks ------------------------------------------------------------------------------------------
@@ -76,8 +73,8 @@ def resolve_repo(reference: str) -> Path:
     """The directory that a task's ``repo`` means.
 
     ``stdlib:json`` is a package of the standard library, ``package:dotenv`` an installed one, anything
-    else a directory of this project, of which a copy is used that leaves out the tasks and their
-    answers. Raises ValueError when there is no such directory.
+    else a directory of this project, of which a copy is used without the rooms that hold the answers.
+    Raises ValueError when there is no such directory.
     """
     kind, _, name = reference.rpartition(":")
     path = PROJECT / reference
@@ -95,7 +92,7 @@ def resolve_repo(reference: str) -> Path:
 def _copy(path: Path) -> Path:
     keep = tempfile.TemporaryDirectory(prefix="agent-lab-")
     _copies.append(keep)  # removed when the process ends
-    left_out = shutil.ignore_patterns(*ANSWERS, ".*", "__pycache__", "*.pyc")
+    left_out = shutil.ignore_patterns(*UNSEEN, ".*", "__pycache__", "*.pyc")
     return Path(shutil.copytree(path, Path(keep.name) / path.name, ignore=left_out))
 
 
@@ -115,12 +112,13 @@ def run_live(task: dict) -> dict:
     record holds the score, answer, history, tokens, cost in USD (None when unknown) and seconds, and
     ``error`` when the run itself failed.
     """
-    started = time.perf_counter()
     record = {"id": task["id"], "repeat": task["repeat"], "model": task["config"]["model"], "error": None}
     messages: list = []
+    started = time.perf_counter()
     try:
         config = Config(**task["config"] | {"repo_root": str(resolve_repo(task["repo"]))})
         complete = _live_complete(replace(config, repo_root="."))
+        started = time.perf_counter()  # the import of LiteLLM is no part of a run
 
         def counted(history: list, tools: list) -> Any:
             messages.append(complete(history, tools))

@@ -11,10 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from lab.question import Question, spellings, understand
-from lab.source_lines import (
-    ASSIGNED, CONSTANT, DEFINED, LITERAL, SYMBOL, Hit, Page, Setting, about_itself, block, closest, comment_above,
-    docstring, either, indent, part_of, ranked, settings, split_head, stem,
-)  # fmt: skip
+from lab.source_lines import ASSIGNED, CONSTANT, DEFINED, LITERAL, SYMBOL, Hit, Page, Setting, about_itself
+from lab.source_lines import block, closest, comment_above, docstring, either, indent, part_of, ranked
+from lab.source_lines import settings, split_head, stem
 from tools import MAX_HITS
 
 SHOWN = 8  # lines an answer stands on
@@ -39,7 +38,8 @@ def answer_from_text(task: str) -> str:
     hits = Page("prompt", 2, tuple(text.split("\n"))).hits()
     words = either(question.names or ["."])
     found = [setting.hit for setting in settings(hits, question, words)] if question.kind == "default" else []
-    found = found or [hit for hit in hits if re.match(DEFINED.format(words), hit.text)] or closest(hits, question)
+    found = found or [hit for hit in hits if re.match(DEFINED.format(words), hit.text)]
+    found = found or closest(hits, question)
     return _answer("The lines of the text that fit best:", found) if found else _nothing(question.words)
 
 
@@ -81,7 +81,7 @@ def _entries(*paths: str) -> Turns:
 
 
 def _find(wanted: str) -> Turns:
-    """The first path, at most two levels deep, with the name of ``wanted`` (a directory's ends with ``/``), or None."""
+    """The first path, at most two levels deep, with the name of ``wanted`` (``name/``: a directory)."""
     [root] = yield from _entries(".")
     tops = [entry for entry in root or [] if entry.endswith("/")][:MAX_FOLDERS]
     listed = (yield from _entries(*(top.rstrip("/") for top in tops))) if tops else []
@@ -98,7 +98,7 @@ def _definitions(question: Question, values: bool = True) -> Turns:
     targets = [target for target in targets if target.isidentifier()][:4]
     if not targets:
         return []
-    owners = [name for name in (*qualifiers, *question.context) if name.isidentifier() and name[0].isupper()][:1]
+    owners = [name for name in (*qualifiers, *question.context) if re.fullmatch(r"[A-Z]\w*", name)][:1]
     if question.exact:
         words = either(targets)
         turns = [[query for target in targets for query in _likely(target)[half]] for half in (0, 1)]
@@ -238,7 +238,8 @@ def _does(question: Question) -> Turns:
     if not found and question.exact and question.names:
         path = question.names[0].replace(".", "/")
         stems = dict.fromkeys([path, path.rsplit("/", 1)[-1]])
-        return (yield from _module(question, *(f"{name}{end}" for name in stems for end in (".py", "/__init__.py"))))
+        paths = [f"{stem}{end}" for stem in stems for end in (".py", "/__init__.py")]
+        return (yield from _module(question, *paths))
     if not found:
         return (yield from _other(question))
     path, line, _ = found[0]
@@ -304,7 +305,8 @@ def _default(question: Question) -> Turns:
         if found:
             return (yield from _followed(question, found, []))
     if mentions:
-        return _answer(f"I found nothing that sets {_quoted(question.names[:1])}; these lines mention it:", mentions)
+        asked = _quoted(question.names[:1])
+        return _answer(f"I found nothing that sets {asked}; these lines mention it:", mentions)
     return (yield from _other(question))
 
 
@@ -312,7 +314,8 @@ def _default_of(question: Question, owner: str, name: str) -> Turns:
     """The answer that the definition of ``owner`` gives, or None; and its lines that mention ``name``."""
     found = yield from _definitions(replace(question, names=(owner,), exact=True), values=False)
     page, mentions = Page(), []
-    for path, line, _ in [hit for hit in found if hit.path == found[0].path][:3]:  # the first may be an overload
+    found = [hit for hit in found if hit.path == found[0].path]
+    for path, line, _ in found[:3]:  # the first may be an overload, without a value
         if not block(page, line):
             page = yield from _read(f"I read {path}, where `{owner}` stands.", path, line)
         head, body = split_head(block(page, line))
@@ -360,7 +363,7 @@ def _computed(question: Question, maker: Hit, support: list[Hit]) -> Turns:
 
 # --- everything else --------------------------------------------------------------------------------
 def _other(question: Question) -> Turns:
-    """Show the lines that hold most of the task's words: of the file it names, else of what searches turn up."""
+    """The lines that hold most of the task's words: of the file it names, else of what searches turn up."""
     words = sorted((word for word in question.words if len(word) > 2), key=lambda word: (-len(word), word))
     if not (question.names or words):
         return "I can't answer this: the task names nothing to look for. I only search for words."
@@ -400,7 +403,8 @@ def _quoted(names: Iterable[str]) -> str:
 def _answer(lead: str, hits: list[Hit], most: int = SHOWN) -> str:
     hits = list(dict.fromkeys(hits))
     rest = [f"(and {len(hits) - most} more)"] * (len(hits) > most)
-    return "\n".join([lead, *(f"{hit.path}:{hit.line}: {hit.text.strip()[:200]}" for hit in hits[:most]), *rest])
+    lines = [f"{hit.path}:{hit.line}: {hit.text.strip()[:200]}" for hit in hits[:most]]
+    return "\n".join([lead, *lines, *rest])
 
 
 def _nothing(tried: Iterable[str]) -> str:

@@ -20,17 +20,17 @@ _NAME = re.compile(
 )
 _WORD = re.compile(r"[^\W\d_]\w*")
 _IDLE = frozenset(  # words that never tell what to look for
-    "a i s t about all also an and answer any anything are as at be been by can code codebase could did do does done each "
-    "every find for from get give given has have how if in into is it its itself just let list look many may me much "
-    "must my no not of on one only or our out please point print project question repo repository same say says see "
-    "sets shall should show so some something such take tell than that the their them then there these they thing this "
-    "those to under us use used uses using very was we were what when where whether which who whose why will with "
-    "within would you your".split()
+    "a i s t about all also an and answer any anything are as at be been by can code codebase could did "
+    "do does done each every find for from get give given has have how if in into is it its itself just "
+    "let list look many may me much must my no not of on one only or our out please point print project "
+    "question repo repository same say says see sets shall should show so some something such take tell "
+    "than that the their them then there these they thing this those to under us use used uses using very "
+    "was we were what when where whether which who whose why will with within would you your".split()
 )
 _NOUNS = frozenset(  # words that say what sort of thing a name is
-    "argument attribute called class classes command constant dataclass decorator default defined directory "
-    "environment exception field file files flag folder function functions keyword method methods module modules "
-    "named option package parameter property script setting settings variable".split()
+    "argument attribute called class classes command constant dataclass decorator default defined "
+    "directory environment exception field file files flag folder function functions keyword method "
+    "methods module modules named option package parameter property script setting settings variable".split()
 )
 _THIS = (
     r"(?:this|the|my|our|your) (?:whole )?(?:repo(?:sitory)?|project|code ?base|package|library|program|code)"
@@ -41,10 +41,11 @@ _THINGS = (
 _USE = r"(?:uses?|calls?|imports?|references?|mentions?|depends? on|rel(?:y|ies) on|needs?|contains?|raises?)"
 _USED = r"(?:used|called|imported|referenced|mentioned|needed|raised|invoked)"
 _MADE = r"(?:defined|declared|implemented|located|written|created|set up|set|kept|stored)"
+_MAKE = r"(?:defines?|declares?|implements?|holds?|contains? the (?:class|function|method))"
 _SHOW = r"(?:find|list|show|name|give|print|tell)(?: me| us)?"
 _LISTED = (
-    r"\b(?:what|which|how many|list|name|show|print|give)(?P<what>(?: \w+){0,4}? (?:files|contents|entries|directories|"
-    r"folders|subdirectories|modules|subpackages))"
+    r"\b(?:what|which|how many|list|name|show|print|give)(?P<what>(?: \w+){0,4}? "
+    r"(?:files|contents|entries|directories|folders|subdirectories|modules|subpackages))"
 )
 _X = r"(?P<x>.+?)"
 _SHAPES = [  # the first shape that fits decides
@@ -52,7 +53,7 @@ _SHAPES = [  # the first shape that fits decides
     ("about", rf"(?:describe|explain|summari[sz]e)(?: what)? {_THIS}(?: does)?$"),
     (
         "define",
-        rf"(?:which|what) {_THINGS} (?:defines?|declares?|implements?|holds?|contains? the (?:class|function|method)) {_X}$",
+        rf"(?:which|what) {_THINGS} {_MAKE} {_X}$",
     ),
     ("uses", rf"(?:which|what|how many|{_SHOW})\b.*?\b{_THINGS}(?: that| which)? {_USE} {_X}$"),
     ("uses", rf"where(?: is| are|'s| do we| does it)? {_X} (?:is |are )?{_USED}\b"),
@@ -63,7 +64,7 @@ _SHAPES = [  # the first shape that fits decides
     ("define", rf"where do(?:es)? .+? (?:define|declare|implement|keep) {_X}$"),
     (
         "define",
-        rf"{_SHOW} (?:the |where )*(?:definition|implementation|declaration|source|code)(?: code)? (?:of|for) {_X}$",
+        rf"{_SHOW} (?:the )?(?:definition|implementation|declaration|source|code)(?: code)? (?:of|for) {_X}$",
     ),
     (
         "members",
@@ -73,7 +74,7 @@ _SHAPES = [  # the first shape that fits decides
     ),
     (
         "list",
-        rf"{_LISTED}(?: that)?(?: are| is| exist| live)?(?: there)?(?: (?:in|of|under|inside|within|at) {_X})?$",
+        rf"{_LISTED}(?: that)?(?: are| is| exist| live)?(?: there)?(?: (?:in|of|under|inside|within) {_X})?$",
     ),
     ("list", rf"{_LISTED} (?:does|do) {_X} (?:have|contain|hold)$"),
     ("list", r"what(?:'s| is| does)?(?: there)? (?:in|inside|under) (?P<x>.+?)$"),
@@ -85,7 +86,8 @@ _SHAPES = [  # the first shape that fits decides
     ),
     (
         "default",
-        rf"(?:what|which) {_X} (?:does|do|is|are|will) (?P<owner>.*?)\b(?:defaults? to|by default|default)(?P<tail>.*)$",
+        rf"(?:what|which) {_X} (?:does|do|is|are) (?P<owner>.*?)\b(?:defaults? to|by default|default)"
+        r"(?P<tail>.*)$",
     ),
     ("default", rf"(?P<max>m)aximum (?:number |amount |count )?(?:of )?{_X}$"),
     ("default", rf"how (?:many|much) {_X} (?P<owner>.*?)\bat (?P<max>m)ost$"),
@@ -119,7 +121,8 @@ class Question:
     ``kind``: ``about``, ``uses``, ``define``, ``members``, ``list``, ``default``, ``does`` or ``other``.
     ``names``: what to look for; as the asker wrote it when ``exact``, else spellings made of words.
     ``context``: names that narrow the place, such as an owner. ``paths``: files and directories named.
-    ``words``: all words that carry meaning, in order. ``what``: the noun that is listed or counted; ``max`` for a ceiling.
+    ``words``: all words that carry meaning, in order. ``what``: the noun that is listed or counted, or
+    ``max`` when a ceiling is asked for.
     """
 
     kind: str

@@ -6,6 +6,7 @@ killed: what is there is shown, and where it broke off is said.
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from evaluate import evaluate_run
 from safety import Action
 
 SHOWN_LINES = 12
-CUT = "more]"  # how a trace marks a text that it cut
+CUT = re.compile(r"\[\d+ more\]$")  # how a trace marks a text that it cut
 
 
 def read_trace(path: Path) -> list[dict]:
@@ -117,21 +118,19 @@ def main(argv: list[str]) -> int:
     except (KeyError, TypeError, AttributeError) as error:
         print(f"error: {options.trace}: an event lacks what it should hold ({error})", file=sys.stderr)
         return 2
+    expected = {"answer_contains": options.expect or "", "optimal_steps": options.optimal_steps}
     try:
-        score = evaluate_run(
-            result, {"answer_contains": options.expect or "", "optimal_steps": options.optimal_steps}
-        )
+        score = evaluate_run(result, expected)
     except NotImplementedError as error:
         print(f"error: a milestone is missing: {error}", file=sys.stderr)
         return 2
     answer = "\n".join(map(_line, (result.answer or "").strip().splitlines()))
     judged = {True: "yes", False: "no"}[score["completed"]] if options.expect else "not judged (no --expect)"
-    if options.expect and not score["completed"] and answer.endswith(CUT):
+    if judged == "no" and CUT.search(answer):
         judged = "not judged (the trace holds only the start of the answer)"
-    print(*lines, f"\nanswer: {answer or '(none)'}", sep="\n")
-    print(
-        f"\nstop_reason: {result.stop_reason}{f' ({result.detail})' if result.detail else ''}\ncompleted: {judged}"
-    )
+    stopped = f"{result.stop_reason} ({result.detail})" if result.detail else result.stop_reason
+    print(*lines, f"\nanswer: {answer or '(none)'}\n", sep="\n")
+    print(f"stop_reason: {stopped}\ncompleted: {judged}")
     print(f"steps: {result.steps} (optimal: {options.optimal_steps}), efficiency: {score['efficiency']:.2f}")
     print(f"tool calls: {score['tool_calls']}, tokens: {result.tokens}")
     return 1 if judged == "no" else 0

@@ -135,7 +135,7 @@ def comment_above(page: Page, line: int) -> list[Hit]:
 
 
 def about_itself(page: Page) -> list[Hit]:
-    """What a file says that it is: its docstring, or the first lines that aren't licence, badges or markup."""
+    """What a file says that it is: its docstring, or its first lines that aren't licence, badge or markup."""
     hits = page.hits()
     code = [hit for hit in hits if not hit.text.startswith("#")]
     first = next((number for number, hit in enumerate(code) if hit.text.strip()), 0)
@@ -214,6 +214,7 @@ def closest(hits: list[Hit], question: Question) -> list[Hit]:
 
     def score(hit: Hit) -> float:
         named = any(name in hit.text for name in question.names)
-        return sum(1 + 1 / count[part] for part in held[hit]) + 3 * named + path_weight(hit.path, question) / 4
+        words = sum(1 + 1 / count[part] for part in held[hit])
+        return words + 3 * named + path_weight(hit.path, question) / 4
 
     return sorted((hit for hit in held if held[hit]), key=score, reverse=True)

@@ -1,4 +1,4 @@
-"""conftest.py: what the lab's tests share: the guards of the core's tests, and a repository of random names."""
+"""conftest.py: what the lab's tests share: the core's guards, and a repository of random names."""
 
 import random
 from pathlib import Path
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.conftest import offline, repo  # noqa: F401  (fixtures: nothing leaves this machine; a small repository)
+from tests.conftest import offline, repo  # noqa: F401  (fixtures)
 
 SYLLABLES = "ba ce di fo gu ha je ki lo mu na pe ri so tu va we xi yo zu".split()
 
@@ -48,7 +48,7 @@ def strange(request: pytest.FixtureRequest, tmp_path: Path) -> SimpleNamespace:
         port=str(rng.randint(2000, 9000)),
     )
     n = names
-    filler = "".join(f"# {name(rng)}\nx{number} = {number}\n" for number in range(1500))
+    filler = "".join(f"# {name(rng)}\nx{number} = {number}\n" for number in range(300))
     files = {
         "README.md": f"<!-- licence\nby nobody -->\n# {n.package}\n\nA tool for {n.purpose}.\n",
         f"{n.package}/__init__.py": f'"""The package {n.package}."""\n',
@@ -63,8 +63,9 @@ def strange(request: pytest.FixtureRequest, tmp_path: Path) -> SimpleNamespace:
         ),
         f"{n.package}/{n.other}.py": (
             f"{filler}\nfrom {n.package}.{n.module} import {n.function}\n\n\n"
-            f"class {n.cls}:\n    {n.field}: float = {n.number}.5\n\n    def __init__(self, depth={n.constant}):\n"
-            f"        self.depth = depth\n\n    def {n.method}(self):\n        # {n.purpose}\n        return {n.function}('a')\n"
+            f"class {n.cls}:\n    {n.field}: float = {n.number}.5\n\n"
+            f"    def __init__(self, depth={n.constant}):\n        self.depth = depth\n\n"
+            f"    def {n.method}(self):\n        # {n.purpose}\n        return {n.function}('a')\n"
         ),
         f"{n.folder}/one.py": "",
         f"{n.folder}/two.md": "",

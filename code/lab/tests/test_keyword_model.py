@@ -134,7 +134,8 @@ def test_a_default_that_is_a_name_is_followed_to_its_value(strange):
 
 def test_a_default_that_is_computed_is_shown_with_what_it_is_made_of(strange):
     (strange.root / "setup_it.py").write_text(
-        f"CHOICES_HERE = ['{strange.trouble}']\n\n\ndef default_{strange.absent}():\n    return CHOICES_HERE[0]\n"
+        f"CHOICES_HERE = ['{strange.trouble}']\n\n\n"
+        f"def default_{strange.absent}():\n    return CHOICES_HERE[0]\n"
     )
     said = converse(f"what {strange.absent} does this repo default to?", strange.root)
     assert f"setup_it.py:1: CHOICES_HERE = ['{strange.trouble}']" in said.answer
@@ -181,7 +182,8 @@ def test_only_the_value_asked_for_is_given_and_all_of_it(strange):
 
 def test_an_overload_has_no_default_and_one_look_at_the_file_is_enough(strange):
     (strange.root / "aaa.py").write_text(
-        "@overload\ndef f_one(span: int = ...) -> int: ...\n\n\ndef f_one(span: int = 5) -> int:\n    return span\n"
+        "@overload\ndef f_one(span: int = ...) -> int: ...\n\n\n"
+        "def f_one(span: int = 5) -> int:\n    return span\n"
     )
     said = converse("what does the span of f_one default to?", strange.root)
     assert "set to 5 at aaa.py:5" in said.answer
@@ -291,8 +293,9 @@ def test_a_file_that_the_task_names_is_where_it_looks(strange):
 @pytest.mark.parametrize(
     "task",
     [
-        "where is {absent} defined?", "what does {absent} default to?", "which files use {absent}?", "what does {absent} do?",
-        "which {absent} does {package} default to?", "list the files in {absent}", "which methods does {absent} have?", "what about {absent}?",
+        "where is {absent} defined?", "what does {absent} default to?", "which files use {absent}?",
+        "what does {absent} do?", "which {absent} does {package} default to?", "list the files in {absent}",
+        "which methods does {absent} have?", "what about {absent}?",
     ],
 )  # fmt: skip
 def test_what_is_not_there_is_not_answered(strange, task):
@@ -304,11 +307,13 @@ def test_what_is_not_there_is_not_answered(strange, task):
 @pytest.mark.parametrize(
     "task",
     [
-        "", " ", "?", "\n\n", "🐍", "où est défini `clé` ?", "где определён класс Ключ?", "`", "``", '""', "a" * 10_000,
-        "word " * 2000, "x_y " * 2500, "Be brief. Use the tools. Answer in one line.", "⟦0⟧", "where is ⟦7⟧ defined?",
-        "what does \udce9 default to?", "where is \x00 defined?", "list the files in ../..", "list the files in /etc",
-        "what does .env default to?", "where is %s{0}{x}\\ defined?", "what does (a|b)* default to?", "which files use `[`?",
-        "what is the default?", "default to", "where is", "what does `a\tb` do?", "list", "'s default", "what does 's do?",
+        "", " ", "?", "\n\n", "🐍", "où est défini `clé` ?", "где определён класс Ключ?", "`", "``", '""',
+        "a" * 10_000, "word " * 2000, "x_y " * 2500, "Be brief. Use the tools. Answer in one line.", "⟦0⟧",
+        "where is ⟦7⟧ defined?", "what does \udce9 default to?", "where is \x00 defined?",
+        "list the files in ../..", "list the files in /etc", "what does .env default to?",
+        "where is %s{0}{x}\\ defined?", "what does (a|b)* default to?", "which files use `[`?",
+        "what is the default?", "default to", "where is", "what does `a\tb` do?", "list", "'s default",
+        "what does 's do?",
     ],
 )  # fmt: skip
 def test_weird_tasks_end_in_an_answer(strange, task):
