@@ -133,7 +133,8 @@ def said_in(folder: Path) -> set[str]:
 def exists(text: str, near: Path) -> bool:
     text = text.removesuffix("/")
     return any(
-        (base / text).exists() or any(base.glob(text)) for base in (ROOT, CODE, CODE / "tests", near.parent)
+        (base / text).exists() or any(base.glob(text))
+        for base in (ROOT, CODE, CODE / "tests", CODE / "extras", near.parent)
     )
 
 
@@ -308,6 +309,14 @@ def test_the_milestones_agree() -> None:
     plan = tomllib.loads(read(manifest))
     steps = [step for step in plan["milestones"] if step.get("functions") and not step.get("extra")]
     assert owned == {step["id"]: list(step["functions"]) for step in steps}
+
+
+def test_the_lesson_has_every_extra() -> None:
+    stack = pytest.importorskip("extras.stack")
+    rows = [[cell.strip("`") for cell in row] for row in table(LESSON, "`--with`")]
+    seams = {"the run": "loop"}
+    listed = {name: seams.get(seam, seam) for name, _, _, seam, *_ in rows}
+    assert listed == {name: extra.seam for name, extra in stack.EXTRAS.items()}
 
 
 def test_the_defaults_in_the_texts_are_the_programs() -> None:
