@@ -180,7 +180,7 @@ def choose_loop(options: argparse.Namespace, config: Config, trace: Trace) -> Ca
 def run(options: argparse.Namespace, config: Config, loop: Callable[..., RunResult], trace: Trace) -> int:
     """Run the task, print what ``options`` ask for, return the exit code."""
     trace.say(f"model {config.model}, repository {config.repo_root}")
-    trace.say(f"at most {config.max_steps} steps and {config.token_budget} tokens")
+    trace.say(f"budget: steps {config.max_steps}, tokens {config.token_budget}")
     if config.model == OFFLINE_MODEL:
         from lab.keyword_model import NOTICE
 
@@ -230,7 +230,7 @@ def main(argv: list[str] | None = None) -> int:
     except ProviderError as error:
         code, sentence = 3, f"error: {error}"
     except KeyboardInterrupt:
-        code, sentence = 130, f"interrupted after {trace.steps} steps and {trace.tokens} tokens"
+        code, sentence = 130, f"interrupted; steps so far: {trace.steps}, tokens: {trace.tokens}"
     finally:
         if trace.file:
             trace.file.close()

@@ -129,7 +129,7 @@ def test_ctrl_c_shows_the_trace_so_far(play):
     first = turn(call("list_directory", {}), tokens=7)
     for flags in ([], ["--quiet"], ["--json"]):
         code, out, err = play(first, KeyboardInterrupt(), flags=flags)
-        assert code == 130 and "step 1" in out + err and "interrupted after 1 steps and 7 tokens" in err
+        assert code == 130 and "step 1" in out + err and "interrupted; steps so far: 1, tokens: 7" in err
 
 
 def run_app(*arguments, cwd=APP.parent, **environment):
