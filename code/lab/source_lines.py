@@ -159,12 +159,11 @@ def settings(hits: list[Hit], question: Question, words: str) -> list[Setting]:
             if value in ("", "...") or (match[1] and symbol and symbol[1] == name):
                 continue  # f(name=name) says nothing
             kind = 4 if LITERAL.match(value) else 3 if _GETTER.match(value) else 2 if symbol else 0
-            weight = kind + path_weight(hit.path, question) + ("default" in name.lower()) - (not match[1])
+            weight = kind + path_weight(hit.path, question) - (not match[1])
             if start.startswith(("def ", "async def ", name)):
                 weight += 2 + 2 * (start == hit.text)
             else:
                 weight -= 1
-            weight -= 6 * start.startswith(("#", ">>>", "...", "*", "//"))
             found.append(Setting(hit, value, weight, kind > 0))
     return sorted(found, key=lambda setting: (-setting.weight, setting.hit.path.count("/")))
 

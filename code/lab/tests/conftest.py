@@ -48,7 +48,7 @@ def strange(request: pytest.FixtureRequest, tmp_path: Path) -> SimpleNamespace:
         port=str(rng.randint(2000, 9000)),
     )
     n = names
-    filler = "".join(f"# {name(rng)}\nx{number} = {number}\n" for number in range(300))
+    filler = "".join(f"# {name(rng) * 8}\nx{number} = {number}\n" for number in range(300))
     files = {
         "README.md": f"<!-- licence\nby nobody -->\n# {n.package}\n\nA tool for {n.purpose}.\n",
         f"{n.package}/__init__.py": f'"""The package {n.package}."""\n',

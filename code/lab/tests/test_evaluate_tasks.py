@@ -248,6 +248,16 @@ def test_the_command_runs_tasks_keeps_them_and_reports(offline_model, tmp_path, 
     assert "[2/2] + json-scanstring-file: answered" in told.err
 
 
+def test_a_record_is_on_disk_before_the_next_is_waited_for(offline_model, tmp_path, monkeypatch):
+    def evaluate(tasks, run_task, executor, on_record):
+        for number in (1, 2):
+            on_record(record(str(number)))
+            assert len(read_records(tmp_path / "out.jsonl")) == number
+
+    monkeypatch.setattr(evaluate_tasks, "evaluate", evaluate)
+    assert main([*FEW, "--out", "out.jsonl"]) == 0
+
+
 def test_a_result_file_is_never_overwritten(offline_model, tmp_path, capsys):
     (tmp_path / "out.jsonl").write_text("precious")
     assert main([*FEW, "--out", "out.jsonl"]) == 2

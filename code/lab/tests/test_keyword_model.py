@@ -84,6 +84,22 @@ def test_a_method_is_found_by_its_owner(strange):
     assert said.answer.split("\n")[1] == line_of(strange.root, strange.deep, f"def {strange.method}(")
 
 
+@pytest.mark.parametrize(
+    "task",
+    [
+        "where is f_one of second defined?",
+        "where is second.f_one defined?",
+        "In sub/second.py, where is f_one defined?",
+        "where is f_one defined in sub/second.py?",
+    ],
+)
+def test_what_the_task_says_of_the_place_counts(strange, task):
+    for path in ("first.py", "sub/second.py", "sub/third.py"):
+        (strange.root / path).parent.mkdir(exist_ok=True)
+        (strange.root / path).write_text("def f_one():\n    pass\n")
+    assert "defined at sub/second.py:1" in converse(task, strange.root).answer
+
+
 def test_a_longer_name_is_not_the_one_asked_for(strange):
     said = converse(f"where is {strange.near} defined?", strange.root)
     assert "I found no definition" in said.answer, "only a name that begins alike is there"
@@ -134,12 +150,13 @@ def test_a_default_that_is_a_name_is_followed_to_its_value(strange):
 
 def test_a_default_that_is_computed_is_shown_with_what_it_is_made_of(strange):
     (strange.root / "setup_it.py").write_text(
-        f"CHOICES_HERE = ['{strange.trouble}']\n\n\n"
-        f"def default_{strange.absent}():\n    return CHOICES_HERE[0]\n"
+        f"CHOICES_HERE = ['{strange.trouble}']\n"
+        + "\n" * 50
+        + f"def default_{strange.absent}():\n    return CHOICES_HERE[0]\n"
     )
     said = converse(f"what {strange.absent} does this repo default to?", strange.root)
     assert f"setup_it.py:1: CHOICES_HERE = ['{strange.trouble}']" in said.answer
-    assert "setup_it.py:5: return CHOICES_HERE[0]" in said.answer
+    assert "setup_it.py:53: return CHOICES_HERE[0]" in said.answer
 
 
 @pytest.mark.parametrize(
@@ -149,6 +166,7 @@ def test_a_default_that_is_computed_is_shown_with_what_it_is_made_of(strange):
         ("aaa.py", "run(1, {0}=1)"),
         ("aaa.py", "# {0}=1"),
         ("docs/conf.py", "{0} = 1"),
+        ("A.md", "{0} = 1"),
     ],
 )
 def test_a_call_a_comment_or_an_example_is_not_the_likeliest_default(strange, path, line):
@@ -206,6 +224,8 @@ def test_which_files_use_something(strange):
         strange.deep,
         f"tests/test_{strange.module}.py",
     ]
+    dotted = converse(f"which files use {strange.module}.{strange.function}?", strange.root)
+    assert "is used in 2 files" in dotted.answer, "without the module's name it is found as well"
     imported = converse(f"Which modules import {strange.function}?", strange.root)
     assert "is used in 1 file;" in imported.answer and strange.deep in imported.answer
 
@@ -259,6 +279,12 @@ def test_without_a_docstring_the_body_is_shown_and_said_to_be(strange):
     assert "without a docstring" in said.answer and f"return {strange.function}('a')" in said.answer
 
 
+def test_a_comment_above_is_taken_for_a_docstring(strange):
+    (strange.root / "aaa.py").write_text("x = 1\n# Counts pebbles.\n@cache\ndef f_one():\n    return 1\n")
+    said = converse("what does f_one do?", strange.root).answer
+    assert "the comment above it says" in said and said.endswith("aaa.py:2: # Counts pebbles.")
+
+
 def test_what_a_file_and_the_repository_are_for(strange):
     assert f"Module for {strange.trouble}." in converse(f"what does {strange.home} do?", strange.root).answer
     assert (
@@ -274,6 +300,31 @@ def test_what_a_file_and_the_repository_are_for(strange):
 def test_the_methods_of_a_class(strange):
     said = converse(f"which methods does {strange.cls} have?", strange.root)
     assert said.answer.startswith("2 methods") and f"def {strange.method}(self):" in said.answer
+
+
+def test_a_class_or_a_directory_that_is_not_shown_to_its_end_is_said_to_be_cut(strange):
+    body = "".join(f"    def m{number:04}(self):\n        pass\n" for number in range(900))
+    (strange.root / "aaa.py").write_text(f"class Large:\n{body}")
+    assert ", up to line " in converse("which methods does Large have?", strange.root).answer.split("\n")[0]
+    (strange.root / "many").mkdir()
+    for number in range(203):
+        (strange.root / "many" / f"{number:03}.py").touch()
+    said = converse("list the files in many", strange.root).answer
+    assert "holds 200 files" in said and said.endswith("[3 more entries are not shown]")
+
+
+def test_a_name_counts_more_than_words(strange):
+    (strange.root / "aaa.py").write_text("# why would anybody count some green pebbles here, and when\n" * 3)
+    (strange.root / "bbb.py").write_text("zip_it_up()\n")
+    said = converse("why would anybody count green pebbles when `zip_it_up` happens?", strange.root)
+    assert said.answer.split("\n")[1] == "bbb.py:1: zip_it_up()"
+
+
+def test_pairs_of_words_are_looked_for_as_constants_too(strange):
+    (strange.root / "aaa.py").write_text("green_pebble = read(GREEN_PEBBLE_FILE)\n")
+    (strange.root / "bbb.py").write_text("x = 'GREEN_PEBBLE_FILE'\n")
+    said = converse("Who tells how the green pebble went?", strange.root)
+    assert "bbb.py:1: x = 'GREEN_PEBBLE_FILE'" in said.answer
 
 
 def test_anything_else_gets_the_closest_lines_and_the_word_that_they_may_not_answer(strange):
