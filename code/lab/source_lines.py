@@ -206,14 +206,14 @@ def ranked(hits: list[Hit], question: Question) -> list[Hit]:
 
 
 def closest(hits: list[Hit], question: Question) -> list[Hit]:
-    """The ``hits`` that share words with the question, those with the most and the rarest first."""
+    """The ``hits`` that share words with the question: a name of it first, then the most and rarest words."""
     stems = dict.fromkeys(stem(word).lower() for word in (*question.names, *question.words))
     held = {hit: [part for part in stems if part in hit.text.lower()] for hit in hits}
     count = {part: sum(part in found for found in held.values()) for part in stems}
 
-    def score(hit: Hit) -> float:
+    def score(hit: Hit) -> tuple[bool, float]:
         named = any(name in hit.text for name in question.names)
         words = sum(1 + 1 / count[part] for part in held[hit])
-        return words + 3 * named + path_weight(hit.path, question) / 4
+        return named, words + path_weight(hit.path, question) / 4
 
     return sorted((hit for hit in held if held[hit]), key=score, reverse=True)
