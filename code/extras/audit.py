@@ -31,9 +31,7 @@ def audit_file(path: str | Path) -> Event:
     def event(kind: str, **data: Any) -> None:
         trace.steps += kind == "model_call"
         with open(path, "a", encoding="utf-8", newline="\n") as trace.file:
-            trace.event(kind, **data)
-            if trace.file is None:
-                raise OSError(f"the audit file {str(path)!r} can't be written")
+            trace.event(kind, **data)  # what it couldn't write, closing the file raises
 
     return event
 
@@ -49,7 +47,9 @@ def audited(complete: Complete, dispatch: Dispatch, event: Event) -> tuple[Compl
             event("model_reply", error=repr(error))
             raise
         calls = [{"tool": call.name, "arguments": call.arguments} for call in parse_tool_calls(message)]
-        event("model_reply", tokens=estimate_tokens(message), content=get_field(message, "content"), calls=calls)
+        event(
+            "model_reply", tokens=estimate_tokens(message), content=get_field(message, "content"), calls=calls
+        )
         return message
 
     def recorded_dispatch(name: str, arguments: dict, repo_root: Any) -> str:

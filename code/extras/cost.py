@@ -42,7 +42,9 @@ class Price:
 
     def of(self, prompt_tokens: int) -> tuple[float, float]:
         """The prices, (input, output), of a call whose prompt has so many tokens."""
-        return next((tier[1:] for tier in reversed(self.long) if prompt_tokens > tier[0]), (self.input, self.output))
+        return next(
+            (tier[1:] for tier in reversed(self.long) if prompt_tokens > tier[0]), (self.input, self.output)
+        )
 
 
 def check_amount(name: str, value: object) -> None:
@@ -65,12 +67,16 @@ def price_of(model: str) -> Price:
         entry = prices[bare]
 
     def usd(tier: str) -> tuple[float, float]:
-        return tuple(round((entry.get(f"{side}_cost_per_token{tier}") or 0) * 1e6, 6) for side in ("input", "output"))
+        return tuple(
+            round((entry.get(f"{side}_cost_per_token{tier}") or 0) * 1e6, 6) for side in ("input", "output")
+        )
 
     if not all(usd("")):
         raise ValueError(f"the price of {model!r} is not known, so a ceiling in USD can't be kept")
     tiers = (re.fullmatch(r"input_cost_per_token_above_(\d+)k_tokens", key) for key in entry)
-    return Price(*usd(""), tuple(sorted((int(t[1]) * 1000, *usd(f"_above_{t[1]}k_tokens")) for t in tiers if t)))
+    return Price(
+        *usd(""), tuple(sorted((int(t[1]) * 1000, *usd(f"_above_{t[1]}k_tokens")) for t in tiers if t))
+    )
 
 
 @dataclass(kw_only=True)
@@ -93,7 +99,7 @@ class CostBudget(BudgetTracker):
     def charge(self, prompt_tokens: int, completion_tokens: int) -> None:
         """Add to ``usd`` what one model call cost, at `Price.of` its prompt.
 
-        >>> budget = CostBudget(max_steps=9, max_tokens=10**6, max_usd=1.0, price=Price(2.0, 10.0))
+        >>> budget = CostBudget(9, 10**6, max_usd=1.0, price=Price(2.0, 10.0))
         >>> budget.charge(prompt_tokens=100_000, completion_tokens=20_000)
         >>> budget.usd
         0.4
@@ -107,7 +113,8 @@ class CostBudget(BudgetTracker):
         Refused is what would go over ``max_usd`` if the reply were as long as it can be; a request that
         just fits is sent.
 
-        >>> budget = CostBudget(max_steps=9, max_tokens=10**6, max_usd=0.5, price=Price(2.0, 10.0), max_reply=1000, usd=0.4)
+        >>> price = Price(2.0, 10.0)
+        >>> budget = CostBudget(9, 10**6, max_usd=0.5, price=price, max_reply=1000, usd=0.4)
         >>> budget.refusal(prompt_tokens=45_000) is None
         True
         >>> budget.refusal(prompt_tokens=60_000)
@@ -127,10 +134,11 @@ def estimate_prompt(messages: list, tools: list) -> int:
 
 
 def metered(complete: Complete, facts: dict, budget: BudgetTracker | None = None) -> Complete:
-    """``complete`` that adds up every call in ``facts``: model_calls, prompt_tokens, completion_tokens, cost_usd.
+    """``complete`` that adds up every call in ``facts``.
 
-    The provider's counts when the message carries them, else estimates. ``cost_usd`` is None as soon as
-    one call's cost is unknown. With a `CostBudget`, a request that it refuses isn't sent: StopRun.
+    Kept are ``model_calls``, ``prompt_tokens``, ``completion_tokens`` and ``cost_usd``. The provider's
+    counts are taken when the message carries them, else estimates; ``cost_usd`` is None as soon as one
+    call's cost is unknown. With a `CostBudget`, a request that it refuses isn't sent: StopRun.
     """
     priced = budget if isinstance(budget, CostBudget) else None
     facts.update(model_calls=0, prompt_tokens=0, completion_tokens=0, cost_usd=0.0)

@@ -1,7 +1,7 @@
 """failsafe.py: a hard cap on tool calls, and one last call that says what was found so far.
 
 When the cap is reached, the model is called once more, without tools and with an emergency prompt, and the
-run ends with that text. It stays a failed run: the stop reason is ``"max_steps"``, the text is kept beside it.
+run ends with that text. It stays a failed run: the stop reason is ``"max_steps"``, with the text beside it.
 
 Seam: ``complete``.
 Helps: long runs that found most of the answer; half an answer, marked as such, beats none.
@@ -24,12 +24,14 @@ def turns_so_far(messages: list) -> int:
     """How many of the model's turns came since the person's last message."""
     count = 0
     for message in messages:
-        count = 0 if is_task(message) else count + ((get_field(message, "role") or "assistant") == "assistant")
+        count = (
+            0 if is_task(message) else count + ((get_field(message, "role") or "assistant") == "assistant")
+        )
     return count
 
 
 def failsafe(complete: Complete, max_calls: int = 25, max_turns: int = 48) -> Complete:
-    """``complete`` that ends the run at ``max_calls`` tool calls, or ``max_turns`` turns, since the last task.
+    """``complete`` that ends the run ``max_calls`` tool calls, or ``max_turns`` turns, after the last task.
 
     ``max_turns`` has to leave the loop room for the emergency call: at most its own bound less one.
     """

@@ -66,7 +66,13 @@ def sound(messages: list, tools: list) -> Any:
     if not tools:
         return aside(messages)
     seen = "".join(results(messages))
-    return read("settings.py") if "TIMEOUT =" not in seen else read("retry.py") if "RETRIES =" not in seen else say(BOTH)
+    return (
+        read("settings.py")
+        if "TIMEOUT =" not in seen
+        else read("retry.py")
+        if "RETRIES =" not in seen
+        else say(BOTH)
+    )
 
 
 def circles(messages: list, tools: list) -> Any:

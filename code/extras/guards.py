@@ -32,7 +32,9 @@ class Guarded:
     def __call__(self, name: str, arguments: dict, repo_root: Any) -> str:
         refusals = (guard.refuse(name, arguments) for guard in self.guards)
         refusal = next((text for text in refusals if text), None)
-        observation, error = (refusal, None) if refusal else observe(self.dispatch, name, arguments, repo_root)
+        observation, error = (
+            (refusal, None) if refusal else observe(self.dispatch, name, arguments, repo_root)
+        )
         for guard in self.guards:
             guard.notice(name, arguments, observation)
         if error:

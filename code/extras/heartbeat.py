@@ -43,7 +43,9 @@ def heartbeat(beat: Callable[[float], Any], every: float = 10.0) -> Iterator[Non
         thread.join(timeout=5)  # a beat that hangs must not hang the run
 
 
-def beating(run: Callable[..., RunResult], beat: Callable[[float], Any], every: float = 10.0) -> Callable[..., RunResult]:
+def beating(
+    run: Callable[..., RunResult], beat: Callable[[float], Any], every: float = 10.0
+) -> Callable[..., RunResult]:
     """``run`` (which is called as `run_agent` is) with a heartbeat for as long as it takes."""
 
     def alive(*arguments: Any, **options: Any) -> RunResult:

@@ -24,7 +24,16 @@ from extras.stack import EXTRAS, assemble
 from safety import BudgetTracker
 
 COLUMNS = ("stop_reason", "steps", "model_calls", "tool_calls", "tokens", "completed")
-TITLES = ("extra", "fault of the model", "stop reason", "steps", "model calls", "tool calls", "tokens", "completed")
+TITLES = (
+    "extra",
+    "fault of the model",
+    "stop reason",
+    "steps",
+    "model calls",
+    "tool calls",
+    "tokens",
+    "completed",
+)
 
 
 def play(case: Case, on: bool) -> dict:
@@ -45,7 +54,10 @@ def play(case: Case, on: bool) -> dict:
             (repo / name).write_text(text, encoding="utf-8", newline="\n")
         names = [case.extra] if on and case.extra in EXTRAS else []
         runner = assemble(names, audit=Path(folder) / "audit.jsonl", **(case.options if on else {}))
-        messages = [{"role": "system", "content": "Answer from the repository."}, {"role": "user", "content": TASK}]
+        messages = [
+            {"role": "system", "content": "Answer from the repository."},
+            {"role": "user", "content": TASK},
+        ]
         budget = BudgetTracker(case.max_steps, 10**6)
         try:
             result: RunResult = runner(messages, repo, complete, budget, dispatch=case.dispatch())
@@ -70,15 +82,25 @@ def verdict(without: dict, with_it: dict) -> str:
 def row(case: Case) -> list[str]:
     """The case as a row of the table: without → with, one value where both are the same."""
     without, with_it = play(case, on=False), play(case, on=True)
-    pairs = [[str(run[key]).replace("True", "yes").replace("False", "no") for run in (without, with_it)] for key in COLUMNS]
-    return [case.extra, case.fault, *(a if a == b else f"{a} → {b}" for a, b in pairs), verdict(without, with_it)]
+    pairs = [
+        [str(run[key]).replace("True", "yes").replace("False", "no") for run in (without, with_it)]
+        for key in COLUMNS
+    ]
+    return [
+        case.extra,
+        case.fault,
+        *(a if a == b else f"{a} → {b}" for a, b in pairs),
+        verdict(without, with_it),
+    ]
 
 
 def table(titles: tuple, rows: list[list[str]]) -> str:
     """A Markdown table whose columns line up."""
     lines = [list(titles), *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(titles))]
-    padded = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |" for line in lines]
+    padded = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |" for line in lines
+    ]
     return "\n".join([padded[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *padded[1:]])
 
 
@@ -86,7 +108,10 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line ``argv`` and return the exit code."""
     about, _, epilog = __doc__.partition("\n\n")
     parser = argparse.ArgumentParser(
-        prog="extras.measure", description=about, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="extras.measure",
+        description=about,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--only", metavar="NAMES", help="the extras to measure, separated by commas")
     options = parser.parse_args(argv)

@@ -32,7 +32,9 @@ def settling(run: Callable[..., RunResult], every_error: bool = False) -> Callab
     always go up.
     """
 
-    def settled(messages: list, repo_root: Any, complete: Any, budget: BudgetTracker, **options: Any) -> RunResult:
+    def settled(
+        messages: list, repo_root: Any, complete: Any, budget: BudgetTracker, **options: Any
+    ) -> RunResult:
         start, steps, tokens = len(messages), budget.steps, budget.tokens
         try:
             return run(messages, repo_root, complete, budget, **options)
@@ -45,7 +47,9 @@ def settling(run: Callable[..., RunResult], every_error: bool = False) -> Callab
                 raise
             reason, answer = "error", None
             detail = describe_error(error).splitlines()[0].removeprefix("Error: ")
-        history = [Action(call.name, call.arguments) for turn in messages[start:] for call in parse_tool_calls(turn)]
+        history = [
+            Action(call.name, call.arguments) for turn in messages[start:] for call in parse_tool_calls(turn)
+        ]
         return RunResult(answer, history, budget.steps - steps, budget.tokens - tokens, reason, detail)
 
     return settled

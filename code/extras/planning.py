@@ -29,7 +29,8 @@ def plan_task(task: str, complete: Complete, tools: list) -> list[str]:
     there are at most `MAX_PLAN_STEPS`. A reply that holds no list is no plan: ``[]``.
 
     >>> from types import SimpleNamespace
-    >>> model = lambda messages, tools: SimpleNamespace(content="1. search TIMEOUT\\n2. answer", tool_calls=None)
+    >>> reply = SimpleNamespace(content="1. search TIMEOUT\\n2. answer", tool_calls=None)
+    >>> model = lambda messages, tools: reply
     >>> plan_task("what is TIMEOUT?", model, [])
     ['search TIMEOUT', 'answer']
     """

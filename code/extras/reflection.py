@@ -39,7 +39,9 @@ def find_fault(messages: list, answer: str, complete: Complete) -> str | None:
     return None if verdict.strip("*_`\"'.! ").casefold().startswith("satisfied") else verdict or None
 
 
-def reflecting(run: Callable[..., RunResult], rounds: int = 1, facts: dict | None = None) -> Callable[..., RunResult]:
+def reflecting(
+    run: Callable[..., RunResult], rounds: int = 1, facts: dict | None = None
+) -> Callable[..., RunResult]:
     """``run`` (which is called as `run_agent` is) whose answers are checked, at most ``rounds`` times.
 
     Each check is a model call: one step and its tokens, of the budget and of the result. A rejected answer
@@ -49,7 +51,9 @@ def reflecting(run: Callable[..., RunResult], rounds: int = 1, facts: dict | Non
     listed in ``facts["faults"]``.
     """
 
-    def reflected(messages: list, repo_root: Any, complete: Complete, budget: Any, **options: Any) -> RunResult:
+    def reflected(
+        messages: list, repo_root: Any, complete: Complete, budget: Any, **options: Any
+    ) -> RunResult:
         result = run(messages, repo_root, complete, budget, **options)
         for _ in range(rounds):
             answer = result.answer or ""

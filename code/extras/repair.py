@@ -15,14 +15,14 @@ from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
-from agent import get_field, parse_tool_calls
+from agent import parse_tool_calls
 from extras.seams import Complete, StopRun, charged, note, rewritten, said
 
 MAX_REPAIRS = 2
 SENTINEL = "Error: the model gave neither a tool call nor an answer."
 REQUEST = (
-    "That is neither a tool call nor an answer: {fault}. Reply with one call as a JSON object and nothing else, "
-    'such as {{"name": "{name}", "arguments": {{...}}}}, or with the answer in plain text.'
+    "That is neither a tool call nor an answer: {fault}. Reply with one call as a JSON object and nothing "
+    'else, such as {{"name": "{name}", "arguments": {{...}}}}, or with the answer in plain text.'
 )
 CALL_STARTS = re.compile(r"(?:^|\n|```\w*|<\w+>)[ \t]*(?=\{)")
 ANNOUNCED = re.compile(
@@ -33,7 +33,7 @@ ANNOUNCED = re.compile(
 
 
 def calls_in(text: str, names: list[str]) -> list[tuple[str, dict]]:
-    """The distinct calls of tools in ``names`` that stand in ``text`` as JSON at the start of a line or block."""
+    """The distinct calls of tools in ``names`` that ``text`` holds as JSON, each at the start of a line."""
     decoder, calls, end = json.JSONDecoder(strict=False), [], 0
     for start in CALL_STARTS.finditer(text):
         if start.end() < end:
@@ -44,7 +44,9 @@ def calls_in(text: str, names: list[str]) -> list[tuple[str, dict]]:
             continue
         value = value.get("function", value) if isinstance(value.get("function", value), dict) else value
         name = next((value[key] for key in ("name", "tool", "function") if value.get(key) in names), None)
-        given = [value[key] for key in ("arguments", "args", "parameters") if isinstance(value.get(key), dict)]
+        given = [
+            value[key] for key in ("arguments", "args", "parameters") if isinstance(value.get(key), dict)
+        ]
         if name and given and (name, given[0]) not in calls:
             calls.append((name, given[0]))
     return calls
@@ -78,7 +80,9 @@ def repairing(complete: Complete, attempts: int = MAX_REPAIRS) -> Complete:
         while names and not parse_tool_calls(message):
             text = said(message)["content"]
             if calls := calls_in(text, names):
-                message = rewritten(message, None, [_as_call(f"repaired_{next(ids)}", *call) for call in calls])
+                message = rewritten(
+                    message, None, [_as_call(f"repaired_{next(ids)}", *call) for call in calls]
+                )
                 break
             if (fault := fault_of(text, names)) is None:
                 message = rewritten(message, _unwrapped(text)) if _unwrapped(text) else message

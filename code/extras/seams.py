@@ -41,7 +41,7 @@ class StopRun(Exception):
 
 
 def charged(message: Any, *paid: Any) -> Any:
-    """``message`` as a copy that also carries the tokens of the ``paid`` replies, so that the budget sees them."""
+    """``message`` as a copy that carries the tokens of the ``paid`` replies too: the budget sees them."""
     total = copy(message)
     total.tokens_used = sum(estimate_tokens(reply) for reply in (message, *paid))
     for field in ("prompt_tokens", "completion_tokens"):

@@ -57,7 +57,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Extra:
-    """``clause`` says in a few words what it does, ``seam`` is a field of `Run` or "both", ``wrap`` does it."""
+    """What it does in one clause, its ``seam`` (a field of `Run`, or "both"), and how it is wrapped."""
 
     clause: str
     seam: str

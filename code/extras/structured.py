@@ -55,7 +55,9 @@ def check_emitted(arguments: dict) -> str | None:
     return None
 
 
-def structured(complete: Complete, dispatch: Dispatch, facts: dict | None = None) -> tuple[Complete, Dispatch]:
+def structured(
+    complete: Complete, dispatch: Dispatch, facts: dict | None = None
+) -> tuple[Complete, Dispatch]:
     """Both seams, so that the run ends through ``emit_answer``.
 
     A valid call that comes alone becomes the answer, a message without tool calls; its arguments are
@@ -85,6 +87,6 @@ def structured(complete: Complete, dispatch: Dispatch, facts: dict | None = None
     def explaining(name: str, arguments: dict, repo_root: Any) -> str:
         if name != "emit_answer":
             return dispatch(name, arguments, repo_root)
-        return f"Error: {check_emitted(arguments) or 'it came beside other calls, unseen results and all'}; {USAGE}"
+        return f"Error: {check_emitted(arguments) or 'it came before the other results were seen'}; {USAGE}"
 
     return emitting, explaining

@@ -17,7 +17,13 @@ from tools import TOOL_SCHEMAS
 
 
 def budget(**changes):
-    fields = {"max_steps": 9, "max_tokens": 10**7, "max_usd": 1.0, "price": Price(2.0, 10.0), "max_reply": 1000}
+    fields = {
+        "max_steps": 9,
+        "max_tokens": 10**7,
+        "max_usd": 1.0,
+        "price": Price(2.0, 10.0),
+        "max_reply": 1000,
+    }
     return CostBudget(**fields | changes)
 
 
@@ -62,7 +68,7 @@ def test_a_long_prompt_has_the_price_of_a_long_prompt():
 def test_a_request_that_would_overshoot_is_refused():
     refusal = budget(usd=0.9).refusal(prompt_tokens=60_000)
     assert isinstance(refusal, str) and "$0.9000 of $1.0000" in refusal, wrong(
-        called="CostBudget(max_usd=1.0, usd=0.9, ...).refusal(prompt_tokens=60_000), which costs $0.12 and the reply",
+        called="CostBudget(max_usd=1.0, usd=0.9, ...).refusal(prompt_tokens=60_000), which costs $0.12",
         got=refusal,
         wanted="a sentence that says what was spent of how much",
         idea="Checked afterwards, one large request overshoots the ceiling by all it costs.",
@@ -91,7 +97,9 @@ def test_near_miss_a_request_that_just_fits_is_sent():
     )
 
 
-@pytest.mark.parametrize("changes", [{"max_usd": value} for value in (-1, None, "1", True, float("nan"))], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{"max_usd": value} for value in (-1, None, "1", True, float("nan"))], ids=str
+)
 def test_a_ceiling_that_is_no_amount_is_an_error(changes):
     with pytest.raises(ValueError, match="max_usd"):
         budget(**changes)
@@ -168,7 +176,7 @@ def test_the_provider_s_cost_is_taken_when_it_is_known_for_every_call():
 
 
 def test_a_prompt_is_estimated_on_the_safe_side():
-    assert estimate_prompt([{"role": "user", "content": "字" * 900}], []) >= 900
+    assert 900 <= estimate_prompt([{"role": "user", "content": "字" * 900}], []) < 950
     small = estimate_prompt(task(), [])
     assert estimate_prompt([*task(), turn(call("read_file", {"path": "a" * 3_000}))], []) >= small + 1_000
 
@@ -177,10 +185,17 @@ def test_a_prompt_is_estimated_on_the_safe_side():
 def price_list(tmp_path, monkeypatch):
     """A price list in place of LiteLLM's."""
     entry = {"input_cost_per_token": 1e-06, "output_cost_per_token": 5e-06, "litellm_provider": "anthropic"}
-    long = {"input_cost_per_token_above_100k_tokens": 2e-06, "output_cost_per_token_above_100k_tokens": 7.5e-06}
+    long = {
+        "input_cost_per_token_above_100k_tokens": 2e-06,
+        "output_cost_per_token_above_100k_tokens": 7.5e-06,
+    }
     models = {
         "claude-x": entry | long | {"input_cost_per_token_above_100k_tokens_batches": 1e-06},
-        "ollama/free": {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0, "litellm_provider": "ollama"},
+        "ollama/free": {
+            "input_cost_per_token": 0.0,
+            "output_cost_per_token": 0.0,
+            "litellm_provider": "ollama",
+        },
         "half": {"input_cost_per_token": 1e-06, "litellm_provider": "anthropic"},
     }
     (tmp_path / extras.cost.PRICE_MAP).write_text(json.dumps(models), encoding="utf-8")

@@ -19,6 +19,10 @@ def test_a_loop_is_named(seen):
     assert "read_file" in find_loop(seen)
 
 
+def test_one_action_over_and_over_is_named_as_such():
+    assert "3 times" in find_loop([A] * 4)
+
+
 @pytest.mark.parametrize(
     "seen",
     [

@@ -61,12 +61,18 @@ def test_near_miss_a_reply_that_holds_no_list_is_no_plan():
 
 
 def test_the_plan_goes_with_every_request_and_not_into_the_transcript(repo):
-    model = ScriptedModel(turn(text=REPLY, tokens=50), turn(read("settings.py"), tokens=10), turn(text="3", tokens=5))
+    model = ScriptedModel(
+        turn(text=REPLY, tokens=50), turn(read("settings.py"), tokens=10), turn(text="3", tokens=5)
+    )
     facts: dict = {}
     messages = task()
     first = deepcopy(messages)
     result = run_agent(messages, repo, planning(model, facts), BudgetTracker(9, 9_999))
-    assert [("2. read settings.py" in contents(sent.messages, "user")[0]) for sent in model.sent] == [False, True, True]
+    assert [("2. read settings.py" in contents(sent.messages, "user")[0]) for sent in model.sent] == [
+        False,
+        True,
+        True,
+    ]
     assert messages[:2] == first, "the transcript keeps the task as it was typed"
     assert facts["plan"] == ["search RETRIES", "read settings.py", "answer"]
     assert (result.steps, result.tokens) == (2, 65), "the plan's tokens are charged to the first step"

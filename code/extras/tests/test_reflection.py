@@ -2,7 +2,7 @@
 
 from copy import deepcopy
 
-from agent import run_agent
+from agent import RunResult, run_agent
 from extras.reflection import find_fault, reflecting
 from extras.tests.support import assert_legal, contents, read, task, turn, wrong
 from safety import BudgetTracker
@@ -29,7 +29,7 @@ def test_near_miss_a_reply_that_only_holds_the_word_is_a_fault():
             called=f"find_fault(messages, 'It is 3.', judge), where the judge replies {verdict!r}",
             got=fault,
             wanted=verdict,
-            idea="'Not satisfied' holds the word too. The fault, as it was said, is what the run goes on from.",
+            idea="'Not satisfied' holds the word too. The fault, as it was said, is what the run needs.",
         )
 
 
@@ -55,12 +55,13 @@ def test_the_judge_sees_task_and_answer_and_gets_no_tools():
         called="find_fault(messages, 'It is 3.', judge); then what the judge was sent",
         got=f"(transcript first, the model's turns, tools offered, messages unchanged) = {got}",
         wanted=(True, ["It is 3."], [], True),
-        idea="A judge that can't see what the tools showed can only judge the style. It judges; it doesn't act.",
+        idea="A judge that can't see what the tools showed judges the style. It judges; it doesn't act.",
     )
 
 
 def test_a_fault_sends_the_run_on(repo):
     model = ScriptedModel(
+        turn(read("README.md"), tokens=5),
         turn(text="It is 3.", tokens=10),
         turn(text=FAULT, tokens=20),
         turn(read("settings.py"), tokens=30),
@@ -69,20 +70,20 @@ def test_a_fault_sends_the_run_on(repo):
     messages, budget = task(), BudgetTracker(9, 9_999)
     result = reflecting(run_agent, rounds=1)(messages, repo, model, budget)
     got = (result.stop_reason, result.answer, len(result.history), result.steps, result.tokens)
-    wanted = ("answered", "It is 3, in settings.py.", 1, 4, 100)
+    wanted = ("answered", "It is 3, in settings.py.", 2, 5, 105)
     assert got == wanted, wrong(
-        called="reflecting(run_agent)(...): an answer, a fault, a read, a better answer",
+        called="reflecting(run_agent)(...): a read, an answer, a fault, a read, a better answer",
         got=f"(stop_reason, answer, tool calls, steps, tokens) = {got}",
         wanted=wanted,
         idea="The run goes on from the fault. The check is a model call like any other: it counts as a step.",
     )
-    assert (budget.steps, budget.tokens) == (4, 100), wrong(
+    assert (budget.steps, budget.tokens) == (5, 105), wrong(
         called="budget.steps, budget.tokens after that run",
         got=(budget.steps, budget.tokens),
-        wanted=(4, 100),
+        wanted=(5, 105),
         idea="One budget for all rounds and checks, or a few rounds cost several budgets.",
     )
-    assert contents(messages, "assistant")[0] == "It is 3." and FAULT in messages[3]["content"], wrong(
+    assert contents(messages, "assistant")[1] == "It is 3." and FAULT in messages[5]["content"], wrong(
         called="messages, after that run",
         got=messages,
         wanted="the rejected answer as the assistant's turn, then the fault as a user's turn",
@@ -127,6 +128,30 @@ def test_a_failed_run_is_not_checked(repo):
     )
 
 
+def test_near_miss_the_last_words_of_a_failed_run_are_not_checked(repo):
+    failed = RunResult("it may be 3", [], 9, 90, "max_steps")
+    result = reflecting(lambda *request: failed)(task(), repo, ScriptedModel(), BudgetTracker(99, 9_999))
+    assert result == failed, wrong(
+        called="reflecting(run)(...), where the run failed and says what it had found",
+        got=result,
+        wanted=failed,
+        idea="Only an answered run has an answer to check; a check could turn this failure into success.",
+    )
+
+
+def test_there_is_no_further_round_when_the_check_used_up_the_budget(repo):
+    model = ScriptedModel(turn(text="It is 3."), turn(text=FAULT))
+    messages = task()
+    result = reflecting(run_agent)(messages, repo, model, BudgetTracker(2, 9_999))
+    got = (result.stop_reason, result.answer, result.steps, len(messages))
+    assert got == ("answered", "It is 3.", 2, 2), wrong(
+        called="reflecting(run_agent)(...) with 2 steps: an answer, and a check that finds a fault",
+        got=f"(stop_reason, answer, steps, messages) = {got}",
+        wanted=("answered", "It is 3.", 2, 2),
+        idea="The loop makes a call before it looks at the budget: look first.",
+    )
+
+
 def test_there_is_no_check_on_an_empty_budget(repo):
     model = ScriptedModel(turn(read("settings.py")), turn(text="It is 3."))
     result = reflecting(run_agent)(task(), repo, model, BudgetTracker(2, 9_999))
@@ -139,7 +164,9 @@ def test_there_is_no_check_on_an_empty_budget(repo):
 
 
 def test_a_further_round_that_fails_keeps_its_reason_and_the_last_answer(repo):
-    model = ScriptedModel(turn(text="It is 3."), turn(text=FAULT), *[turn(read("settings.py")) for _ in range(3)])
+    model = ScriptedModel(
+        turn(text="It is 3."), turn(text=FAULT), *[turn(read("settings.py")) for _ in range(3)]
+    )
     result = reflecting(run_agent)(task(), repo, model, BudgetTracker(9, 9_999))
     assert (result.stop_reason, result.answer) == ("stuck", "It is 3."), wrong(
         called="reflecting(run_agent)(...): an answer, a fault, then the same read three times",
@@ -152,7 +179,10 @@ def test_a_further_round_that_fails_keeps_its_reason_and_the_last_answer(repo):
 def test_a_judge_that_raises_leaves_the_answer(repo):
     model = ScriptedModel(turn(text="It is 3."), ConnectionError("server gone"))
     result = reflecting(run_agent)(task(), repo, model, BudgetTracker(9, 9_999))
-    assert (result.stop_reason, result.answer) == ("answered", "It is 3.") and "server gone" in result.detail, wrong(
+    assert (result.stop_reason, result.answer) == (
+        "answered",
+        "It is 3.",
+    ) and "server gone" in result.detail, wrong(
         called="reflecting(run_agent)(...), where the check can't be made",
         got=(result.stop_reason, result.answer, result.detail),
         wanted="the answer, and a detail that says it wasn't checked",

@@ -100,8 +100,9 @@ def test_what_is_neither_call_nor_answer_has_a_fault(text):
         "I looked at settings.py and found 3.",
         "I will not answer that.",
         "no line holds it",
+        "RETRIES is 3. " + "It is the number of tries. " * 20 + "Let me look at it another way: it is 3.",
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_near_miss_an_answer_has_none(text):
     assert fault_of(text, NAMES) is None
@@ -173,3 +174,5 @@ def test_near_miss_native_calls_and_answers_pass_unchanged(message):
 def test_near_miss_a_side_question_is_left_alone():
     message = turn(text=json.dumps({"name": "read_file", "arguments": {"path": "a.py"}}))
     assert repairing(ScriptedModel(message))(task(), []) is message
+    blank = turn(text="")
+    assert repairing(ScriptedModel(blank))(task(), []) is blank

@@ -135,7 +135,9 @@ def test_in_a_run_only_the_lasting_error_is_an_observation(repo):
     tool = Tool(TimeoutError("slow"), "the file", ValueError("leads outside"))
     messages = task()
     model = ScriptedModel(turn(read("a.py")), turn(read("../b")), turn(text="done"))
-    run_agent(messages, repo, model, BudgetTracker(9, 9_999), dispatch=retrying(tool, sleep=tool.slept.append))
+    run_agent(
+        messages, repo, model, BudgetTracker(9, 9_999), dispatch=retrying(tool, sleep=tool.slept.append)
+    )
     observations = contents(messages, "tool")
     assert observations == ["the file", "Error: leads outside"], wrong(
         called="run_agent with retrying(...): a time-out that passes, then a path that leads outside",

@@ -1,6 +1,7 @@
 """Audit, heartbeat and outcome: what is recorded, shown to be alive, and returned whatever happens."""
 
 import json
+import os
 import threading
 
 import pytest
@@ -38,7 +39,9 @@ def test_each_call_is_recorded_before_and_after_it(repo, tmp_path):
     kinds = ["model_call", "model_reply", "tool_call", "tool_result", "model_call", "model_reply"]
     assert [event["event"] for event in events] == kinds
     assert at_tool == [events[2]], "the record is on the disk when the tool runs"
-    assert events[1]["tokens"] == 7 and events[1]["calls"] == [{"tool": "read_file", "arguments": {"path": "settings.py"}}]
+    assert events[1]["tokens"] == 7 and events[1]["calls"] == [
+        {"tool": "read_file", "arguments": {"path": "settings.py"}}
+    ]
     assert "RETRIES" in events[3]["result"] and events[5]["content"] == "3"
 
 
@@ -56,11 +59,19 @@ def test_what_is_raised_is_recorded_and_goes_up(tmp_path):
 
 def test_what_cannot_be_recorded_is_not_done(tmp_path):
     model, tool = ScriptedModel(), []
-    complete, dispatch = audited(model, lambda *request: tool.append(request), audit_file(tmp_path))  # a directory
+    complete, dispatch = audited(
+        model, lambda *request: tool.append(request), audit_file(tmp_path)
+    )  # a directory
     for seam, arguments in ((complete, (task(), [])), (dispatch, ("read_file", {}, "."))):
         with pytest.raises(OSError):
             seam(*arguments)
     assert (model.sent, tool) == ([], [])
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_a_full_disk_stops_what_would_not_be_recorded():
+    with pytest.raises(OSError):
+        audit_file("/dev/full")("tool_call", tool="read_file")
 
 
 def test_near_miss_an_older_record_is_kept_and_secrets_are_left_out(tmp_path, monkeypatch):
@@ -108,7 +119,9 @@ def test_it_stops_whatever_the_run_raises(error):
     assert not alive()
 
 
-def test_near_miss_a_beat_that_raises_leaves_the_run_alone():
+def test_near_miss_a_beat_that_raises_leaves_the_run_alone(monkeypatch):
+    unhandled = []
+    monkeypatch.setattr(threading, "excepthook", unhandled.append)
     tried = threading.Event()
 
     def beat(seconds):
@@ -117,7 +130,7 @@ def test_near_miss_a_beat_that_raises_leaves_the_run_alone():
 
     with heartbeat(beat, every=0.01):
         assert tried.wait(5)
-    assert not alive()
+    assert not alive() and not unhandled
 
 
 @pytest.mark.parametrize("every", [0, -1, float("nan")])
@@ -130,8 +143,12 @@ def test_a_time_between_beats_that_is_none_is_an_error(every):
 
 
 def test_a_fault_of_the_model_s_side_is_a_result_that_keeps_what_was_found(repo):
-    model = ScriptedModel(turn(read("settings.py"), search("HELLO"), tokens=30), ConnectionError("server gone\nTrace"))
-    messages, budget = task(), BudgetTracker(9, 9_999, steps=1, tokens=5)
+    model = ScriptedModel(
+        turn(read("settings.py"), search("HELLO"), tokens=30), ConnectionError("server gone\nTrace")
+    )
+    earlier = [turn(read("old")), {"role": "tool", "tool_call_id": "", "content": "of an earlier run"}]
+    earlier[1]["tool_call_id"] = earlier[0].tool_calls[0].id
+    messages, budget = task() + earlier, BudgetTracker(9, 9_999, steps=1, tokens=5)
     result = settling(run_agent, every_error=True)(messages, repo, model, budget)
     assert (result.stop_reason, result.answer, result.detail) == ("error", None, "server gone")
     assert (result.steps, result.tokens) == (1, 30)
@@ -144,7 +161,12 @@ def test_near_miss_only_stop_run_is_settled_unless_every_error_is_asked_for(repo
         settling(run_agent)(task(), repo, ScriptedModel(ConnectionError("gone")), BudgetTracker(9, 9_999))
     stop = StopRun("stuck", "a loop", answer="so far", tokens=5)
     result = settling(run_agent)(task(), repo, ScriptedModel(stop), budget := BudgetTracker(9, 9_999))
-    assert (result.stop_reason, result.detail, result.answer, result.tokens) == ("stuck", "a loop", "so far", 5)
+    assert (result.stop_reason, result.detail, result.answer, result.tokens) == (
+        "stuck",
+        "a loop",
+        "so far",
+        5,
+    )
     assert budget.tokens == 5
 
 
@@ -155,5 +177,7 @@ def test_near_miss_an_interrupt_goes_up(repo, error):
 
 
 def test_near_miss_an_ordinary_run_is_returned_as_it_is(repo):
-    result = settling(run_agent, True)(task(), repo, ScriptedModel(turn(text="3", tokens=4)), BudgetTracker(9, 9_999))
+    result = settling(run_agent, True)(
+        task(), repo, ScriptedModel(turn(text="3", tokens=4)), BudgetTracker(9, 9_999)
+    )
     assert (result.stop_reason, result.answer, result.steps, result.tokens) == ("answered", "3", 1, 4)

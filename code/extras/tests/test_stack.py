@@ -37,7 +37,9 @@ def run(repo, names, model, budget=None, messages=None, **options):
 
 def test_the_order_of_wrapping_is_fixed():
     assert list(EXTRAS) == ORDER
-    assert all(extra.clause and extra.seam in ("complete", "dispatch", "both", "loop") for extra in EXTRAS.values())
+    assert all(
+        extra.clause and extra.seam in ("complete", "dispatch", "both", "loop") for extra in EXTRAS.values()
+    )
 
 
 def test_the_order_of_the_names_does_not_matter(repo):
@@ -92,7 +94,10 @@ def test_each_run_starts_afresh(repo):
     runner = assemble(["dedup", "loops", "cooldown", "near"])
     for _ in range(3):
         result = runner(
-            messages := task(), repo, ScriptedModel(turn(read("settings.py")), turn(text="3")), BudgetTracker(9, 9_999)
+            messages := task(),
+            repo,
+            ScriptedModel(turn(read("settings.py")), turn(text="3")),
+            BudgetTracker(9, 9_999),
         )
         assert result.stop_reason == "answered" and "RETRIES" in contents(messages, "tool")[0]
 
@@ -148,7 +153,9 @@ def test_every_request_of_all_at_once_is_a_legal_conversation(repo):
     for sent in model.sent:
         assert_legal(sent.messages)
         outside = [text for text in contents(sent.messages, "user") if "<data" not in text]
-        assert all("tool" in text for text in outside), "only the harness's own notes travel without the marks"
+        assert all("tool" in text for text in outside), (
+            "only the harness's own notes travel without the marks"
+        )
 
 
 # pairs that could get in each other's way
@@ -173,7 +180,10 @@ def test_dedup_and_retry_a_retried_call_is_one_call(repo, monkeypatch):
 
 def test_compact_and_repair_a_repaired_run_is_compacted_and_stays_legal(repo):
     (repo / "long.txt").write_text("long line\n" * 200, encoding="utf-8", newline="\n")
-    calls = [json.dumps({"name": "read_file", "arguments": {"path": "long.txt", "start_line": i}}) for i in range(1, 8)]
+    calls = [
+        json.dumps({"name": "read_file", "arguments": {"path": "long.txt", "start_line": i}})
+        for i in range(1, 8)
+    ]
     model = ScriptedModel(*[turn(text=text) for text in calls], turn(text="read_file"), turn(text="done"))
     messages = task()
     result = run(repo, ["compact", "repair"], model, messages=messages)
@@ -223,7 +233,9 @@ def test_failsafe_has_its_call_within_the_step_budget(repo):
         model = ScriptedModel(*turns, *([turn(text="so far")] if steps > 1 else []))
         result = run(repo, ["failsafe"], model, BudgetTracker(steps, 99_999))
         assert len(model.sent) == result.steps == steps
-        assert (result.stop_reason, result.answer) == (("max_steps", "so far") if steps > 1 else ("budget", None))
+        assert (result.stop_reason, result.answer) == (
+            ("max_steps", "so far") if steps > 1 else ("budget", None)
+        )
 
 
 def test_loops_and_dedup_refusals_that_alternate_are_a_loop(repo):
@@ -255,7 +267,9 @@ def test_the_cost_ceiling_ends_a_run_as_budget(repo):
     assert 0 < len(model.sent) < 9
 
 
-@pytest.mark.parametrize("options", [{"max_usd": 1.0, "model": "offline/keyword"}, {"max_usd": -1, "price": Price(1, 1)}])
+@pytest.mark.parametrize(
+    "options", [{"max_usd": 1.0, "model": "offline/keyword"}, {"max_usd": -1, "price": Price(1, 1)}]
+)
 def test_a_ceiling_that_cannot_be_kept_is_refused_before_the_run(options):
     with pytest.raises(ValueError):
         assemble([], **options)

@@ -20,7 +20,9 @@ def run(repo, *turns, facts=None, messages=None):
     model = ScriptedModel(*turns)
     complete, dispatch = structured(model, dispatch_tool, facts)
     budget = BudgetTracker(9, 9_999)
-    return run_agent(task() if messages is None else messages, repo, complete, budget, dispatch=dispatch), model
+    return run_agent(
+        task() if messages is None else messages, repo, complete, budget, dispatch=dispatch
+    ), model
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,10 @@ def test_valid_arguments_have_no_fault(changes):
     ("field", "value"),
     [("answer", value) for value in (None, "", "  \n", 3, ["3"])]
     + [("steps_taken", value) for value in (None, -1, 2.5, "2", True)]
-    + [("confidence", value) for value in (None, -0.1, 1.1, "high", True, float("nan"), float("inf"), 10**400)],
+    + [
+        ("confidence", value)
+        for value in (None, -0.1, 1.1, "high", True, float("nan"), float("inf"), 10**400)
+    ],
     ids=lambda value: str(value)[:20],
 )
 def test_a_fault_names_its_field(field, value):
@@ -132,17 +137,31 @@ def test_near_miss_it_is_asked_for_again_only_once(repo):
         called="run_agent with structured(...): two plain answers",
         got=f"(stop_reason, answer, model calls, emitted) = {got}",
         wanted=("answered", "It is 3.", 2, False),
-        idea="A form is no reason to lose an answer. The first is the answer to the task; the second is to the form.",
+        idea="A form is no reason to lose an answer. The first text answers the task, the second the form.",
     )
 
 
-def test_near_miss_an_answer_beside_other_calls_is_too_early(repo):
+def test_near_miss_it_is_asked_for_once_a_run_not_once_an_answer(repo):
+    result, model = run(repo, turn(text="It is 3."), turn(read("settings.py")), turn(text="It is 3."))
+    assert (result.answer, len(model.sent)) == ("It is 3.", 3), wrong(
+        called="run_agent with structured(...): a plain answer, then a read, then a plain answer",
+        got=(result.answer, len(model.sent)),
+        wanted=("It is 3.", 3),
+        idea="Asked again, the model went on working. It was asked; now its plain text stands.",
+    )
+
+
+@pytest.mark.parametrize("early", [0, 1])
+def test_near_miss_an_answer_beside_other_calls_is_too_early(repo, early):
     messages = task()
-    result, _ = run(repo, turn(read("settings.py"), emit(answer="a guess")), turn(emit()), messages=messages)
+    calls = [read("settings.py")]
+    calls.insert(early, emit(answer="a guess"))
+    result, _ = run(repo, turn(*calls), turn(emit()), messages=messages)
     results = contents(messages, "tool")
-    assert result.answer == "It is 3." and "RETRIES" in results[0] and results[1].startswith("Error: "), wrong(
+    refused = results.pop(early)
+    assert result.answer == "It is 3." and "RETRIES" in results[0] and refused.startswith("Error: "), wrong(
         called="run_agent with structured(...): read_file and emit_answer in one turn, then emit_answer",
-        got=(result.answer, results),
+        got=(result.answer, results, refused),
         wanted="the read is done, the early answer is refused, the later one counts",
         idea="An answer that comes with a call was given before the result was seen.",
     )
