@@ -21,13 +21,15 @@ from extras.seams import Complete, StopRun, charged, note, rewritten, said
 MAX_REPAIRS = 2
 SENTINEL = "Error: the model gave neither a tool call nor an answer."
 REQUEST = (
-    "That is neither a tool call nor an answer: {fault}. Reply with one call as a JSON object and nothing "
-    'else, such as {{"name": "{name}", "arguments": {{...}}}}, or with the answer in plain text.'
+    "That is neither a tool call nor an answer: {fault}. The tools are {names}. Reply with one call as a "
+    "JSON object and nothing else, such as {example}, or with the answer in plain text."
 )
 CALL_STARTS = re.compile(r"(?:^|\n|```\w*|<\w+>)[ \t]*(?=\{)")
+MARKUP = re.compile(r"\s*</?(?:tools?|tool_calls?|tool_response|function)\b[^>]*>", re.IGNORECASE)
+WRITTEN = re.compile(CALL_STARTS.pattern + r'\{\s*"(?:name|tool|function|type)"')
 ANNOUNCED = re.compile(
     r"\b(?:I will|I'll|I am going to|I'm going to|let me|let's|I need to)\s+(?:\w+\s+){0,3}?"
-    r"(?:use|call|search|read|list|look|open|check|find|examine)\b",
+    r"(?:use|call|search|read|list|look|open|check|find|examine|try)\b",
     re.IGNORECASE,
 )
 
@@ -44,11 +46,10 @@ def calls_in(text: str, names: list[str]) -> list[tuple[str, dict]]:
             continue
         value = value.get("function", value) if isinstance(value.get("function", value), dict) else value
         name = next((value[key] for key in ("name", "tool", "function") if value.get(key) in names), None)
-        given = [
-            value[key] for key in ("arguments", "args", "parameters") if isinstance(value.get(key), dict)
-        ]
-        if name and given and (name, given[0]) not in calls:
-            calls.append((name, given[0]))
+        given = next((value[key] for key in ("arguments", "args", "parameters") if key in value), None)
+        echo = "description" in value  # the tool's schema, and no call of it
+        if name and isinstance(given, dict) and not echo and (name, given) not in calls:
+            calls.append((name, given))
     return calls
 
 
@@ -59,8 +60,10 @@ def fault_of(text: str, names: list[str]) -> str | None:
         return "it is empty"
     if named and (not re.sub(rf"[\W_]|{'|'.join(map(re.escape, names))}", "", text)):
         return "it is only the name of a tool"
-    if named and re.search(CALL_STARTS.pattern + r'\{\s*"(?:name|tool|function)"', text):
-        return "it holds a call whose JSON is incomplete or has no arguments object"
+    if WRITTEN.search(text) and (named or re.search(r'"(?:arguments|args|parameters)"\s*:', text)):
+        return "it holds no call that can be run: an unknown tool, no arguments, or JSON that breaks off"
+    if MARKUP.match(text):
+        return "it repeats the markup of tool use"
     if len(text) < 300 and ANNOUNCED.search(text):
         return "it announces a step and doesn't take it"
     return None
@@ -90,11 +93,20 @@ def repairing(complete: Complete, attempts: int = MAX_REPAIRS) -> Complete:
             paid.append(message)
             if len(paid) > attempts:
                 raise StopRun("error", SENTINEL, SENTINEL, charged(message, *paid[:-1]).tokens_used)
-            sent += [said(message), note(REQUEST.format(fault=fault, name=names[0]), "user")]
+            sent += [said(message), note(_request(fault, text, tools), "user")]
             message = complete(sent, tools)
         return charged(message, *paid) if paid else message
 
     return repaired
+
+
+def _request(fault: str, text: str, tools: list) -> str:
+    """What is wrong, and a right call of the tool that ``text`` names (of the first, when it names none)."""
+    functions = [tool["function"] for tool in tools]
+    function = next((f for f in functions if f["name"] in text), functions[0])
+    arguments = dict.fromkeys(function["parameters"].get("required", []), "...")
+    example = json.dumps({"name": function["name"], "arguments": arguments})
+    return REQUEST.format(fault=fault, names=", ".join(f["name"] for f in functions), example=example)
 
 
 def _as_call(call_id: str, name: str, arguments: dict) -> SimpleNamespace:

@@ -4,6 +4,7 @@
 
 - the meter sits next to the model, audit around it and around the tools: they see what really happens,
   and what the meter refuses;
+- text comes next, so that it spells out all that is sent;
 - reminders stand inside the boundary, so that they repeat the task as it was fenced; compaction stands
   outside it, so that a mark is never cut;
 - the plan is part of the task before the task is fenced; repair turns text into calls before structured
@@ -40,6 +41,7 @@ from extras.repair import repairing
 from extras.retry import retrying
 from extras.seams import Complete, Dispatch
 from extras.structured import structured
+from extras.text_tools import spelling_out
 from safety import BudgetTracker
 
 
@@ -70,6 +72,11 @@ EXTRAS = {
         "record each model and tool call in audit.jsonl, before and after it",
         "both",
         lambda run: audited(run.complete, run.dispatch, audit_file(run.audit)),
+    ),
+    "text": Extra(
+        "tell the model about its tools in words; with repair, for servers without tool calls",
+        "complete",
+        lambda run: spelling_out(run.complete),
     ),
     "warn": Extra(
         "warn the model from 15 tool calls on",

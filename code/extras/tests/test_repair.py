@@ -55,6 +55,7 @@ def test_six_calls_of_which_the_last_is_cut_off_are_five():
         '{"name": "read_file"}',
         '{"name": "read_file", "arguments": "a.py"}',
         '{"path": "a.py"}',
+        '{"type": "function", "function": {"name": "read_file", "description": "Read.", "parameters": {}}}',
         'It is called as in {"name": "read_file", "arguments": {"path": "a.py"}}, see tools.py.',
         '{"name": "read_file", "arguments": {"path": "a.py"',
         '{"outer":\n{"name": "read_file", "arguments": {"path": "a.py"}}}',
@@ -62,7 +63,7 @@ def test_six_calls_of_which_the_last_is_cut_off_are_five():
         "read_file",
         "",
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_near_miss_other_text_holds_no_call(text):
     assert calls_in(text, NAMES) == []
@@ -79,10 +80,15 @@ def test_near_miss_other_text_holds_no_call(text):
         "I will use the search_code function.",
         "Let me read the file first.",
         "I'll now search for it:",
+        "I see the error. Let's try again with a valid query.",
         '```json\n{"name": "search_code", "arguments": {"query": "RET',
         '{"name": "read_file"}',
+        '```json\n{"name": "open_file", "arguments": {"path": "a.py"}}\n```',
+        "<tools></tools>",
+        '<tools>\n{"type": "function", "function": {"name": "set_status", "parameters": {}}}\n</tools>',
+        "<tool_response>\nError: 'config.py' is not there\n</tool_response>",
     ],
-    ids=range(10),
+    ids=range(15),
 )
 def test_what_is_neither_call_nor_answer_has_a_fault(text):
     assert fault_of(text, NAMES)
@@ -100,9 +106,11 @@ def test_what_is_neither_call_nor_answer_has_a_fault(text):
         "I looked at settings.py and found 3.",
         "I will not answer that.",
         "no line holds it",
+        "<b>3</b>",
+        "The template opens with <tools> and closes with </tools>.",
         "RETRIES is 3. " + "It is the number of tries. " * 20 + "Let me look at it another way: it is 3.",
     ],
-    ids=range(10),
+    ids=range(12),
 )
 def test_near_miss_an_answer_has_none(text):
     assert fault_of(text, NAMES) is None
@@ -136,6 +144,8 @@ def test_a_bad_reply_is_shown_and_asked_for_again_on_a_copy(repo):
     first, second = model.sent[1].messages, model.sent[2].messages
     assert contents(first, "assistant") == ["I will use the search_code function."]
     assert "announces" in first[-1]["content"] and "only the name" in second[-1]["content"]
+    assert '{"name": "search_code", "arguments": {"query": "..."}}' in second[-1]["content"]
+    assert all(name in first[-1]["content"] for name in NAMES)
     assert len(second) == len(first) + 2
     assert contents(messages, "user") == ["what is RETRIES?"], "repairs aren't stored"
     assert_legal(messages)

@@ -23,7 +23,7 @@ from tests.conftest import CODE, ScriptedModel
 from tools import TOOL_SCHEMAS
 
 ORDER = (
-    "audit warn goal boundary compact plan repair retry cooldown near dedup structured failsafe loops "
+    "audit text warn goal boundary compact plan repair retry cooldown near dedup structured failsafe loops "
     "outcome reflect heartbeat"
 ).split()
 EMIT = {"answer": "RETRIES is 3.", "steps_taken": 2, "confidence": 0.9}
