@@ -78,7 +78,7 @@ class ScriptedModel:
         self.sent: list[Sent] = []
 
     def __call__(self, messages: list, tools: list) -> Any:
-        self.sent.append(Sent(deepcopy(messages), deepcopy(tools)))
+        self.sent.append(Sent(deepcopy(messages), list(tools)))
         self.finish()
         played = self.turns[len(self.sent) - 1]
         if isinstance(played, BaseException):
@@ -231,6 +231,8 @@ FILES = {
 def repo(tmp_path: Path) -> Path:
     """The root of a small throwaway repository: a greeter in five files."""
     root = tmp_path / "repo"
+    if root.exists():  # only where one folder serves many tests
+        return root
     for name, text in FILES.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text, encoding="utf-8", newline="\n")

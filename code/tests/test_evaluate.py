@@ -134,14 +134,14 @@ class TestM4Efficiency:
     def test_it_is_one_at_most(self):
         check("efficiency", 1.0, optimal=5, steps=2, because=AT_MOST_ONE)
 
-    def test_a_run_without_a_step_can_be_scored(self):
-        check("efficiency", 1.0, optimal=1, steps=0, answer=None, stop_reason="max_steps", because=NO_STEP)
-        check("efficiency", 1.0, optimal=2, steps=0, answer=None, stop_reason="max_steps", because=NO_STEP)
-
     def test_it_does_not_depend_on_the_end(self):
         check("efficiency", 0.75, optimal=3, steps=4, answer=None, stop_reason="stuck", because=APART)
         check("efficiency", 0.75, optimal=3, steps=4, answer="It is wrong.", because=APART)
         check("efficiency", 0.75, optimal=3, steps=4, answer="It is groq.", because=APART)
+
+    def test_a_run_without_a_step_can_be_scored(self):
+        check("efficiency", 1.0, optimal=1, steps=0, answer=None, stop_reason="max_steps", because=NO_STEP)
+        check("efficiency", 1.0, optimal=2, steps=0, answer=None, stop_reason="max_steps", because=NO_STEP)
 
 
 class TestM4StopReason:
