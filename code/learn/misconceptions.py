@@ -62,8 +62,7 @@ class Verdict:
 
     @property
     def caught_by(self) -> str | None:
-        """The test that catches the version: the first that fails, if it says the idea, since a learner reads
-        that one first."""
+        """The first test that fails, the one that a learner reads, if it says the idea; else None."""
         first = self.failures[0] if self.failures else None
         return first.test if first and self.version.says in first.message else None
 
@@ -74,7 +73,9 @@ def load(table: Path = TABLE) -> tuple[list[Version], list[Version]]:
     Raises ValueError when a change doesn't fit the right version in exactly one place.
     """
     data = tomllib.loads(table.read_text(encoding="utf-8"))
-    right = [Version(f"right-{name}", data["milestone"][name], name, code) for name, code in data["right"].items()]
+    right = [
+        Version(f"right-{name}", data["milestone"][name], name, code) for name, code in data["right"].items()
+    ]
     wrong = []
     for version in right:
         for idea in data[version.function]:
@@ -92,7 +93,9 @@ def _changed(id: str, code: str, changes: list[str]) -> str:
     return code
 
 
-def try_out(versions: Iterable[Version], milestones: Iterable[str] = (), whole: bool = False) -> list[Verdict]:
+def try_out(
+    versions: Iterable[Version], milestones: Iterable[str] = (), whole: bool = False
+) -> list[Verdict]:
     """Plant each version in turn and run the guiding tests of its milestone, and of ``milestones``.
 
     A version's tests end with the first failure; when ``whole``, all of them run.
@@ -182,7 +185,8 @@ def _imports_of_our_own() -> Iterator[None]:
 
     before, settings = ours(), (sys.dont_write_bytecode, sys.pycache_prefix)
     with TemporaryDirectory() as folder:
-        sys.dont_write_bytecode, sys.pycache_prefix = False, folder  # each file is compiled once, not each time
+        sys.dont_write_bytecode = False  # so that each file is compiled once, not each time
+        sys.pycache_prefix = folder
         try:
             yield
         finally:
@@ -193,21 +197,31 @@ def _imports_of_our_own() -> Iterator[None]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Print the table with the test that catches each version. 0 when all are caught, 1 when not, 2 for bad usage."""
+    """Print the table with the test that catches each version.
+
+    Returns 0 when all are caught, 1 when one isn't or the tests can't be run, 2 for bad usage.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m learn misconceptions",
         description="Plant each wrong version of a learner-owned function and show the test that catches it.",
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="a version, a function or a milestone; all if left out")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="a version, a function or a milestone; all if left out"
+    )
     names = parser.parse_args(argv).names
     wrong, _ = load()
-    unknown = [name for name in names if not any(name in (each.id, each.function, each.milestone) for each in wrong)]
-    if unknown:
-        print(f"there is no misconception, function or milestone {', '.join(unknown)}", file=sys.stderr)
+    known = {name for each in wrong for name in (each.id, each.function, each.milestone)}
+    if unknown := [name for name in names if name not in known]:
+        print(f"there is no wrong version, function or milestone {', '.join(unknown)}", file=sys.stderr)
         return 2
     chosen = [each for each in wrong if not names or {each.id, each.function, each.milestone} & set(names)]
+    print(f"planting {len(chosen)} wrong versions ...", flush=True)
     start = time.monotonic()
-    verdicts = try_out(chosen)
+    try:
+        verdicts = try_out(chosen)
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
+        return 1
     for function, of_function in groupby(verdicts, key=lambda verdict: verdict.version.function):
         for says, of_idea in groupby(of_function, key=lambda verdict: verdict.version.says):
             print(f"\n{function}: {says}")
@@ -215,7 +229,8 @@ def main(argv: list[str] | None = None) -> int:
                 print(f"  {verdict.version.id}: {verdict.version.why}")
                 print(f"    {verdict.caught_by or 'NOT CAUGHT'}")
     missed = [verdict.version.id for verdict in verdicts if verdict.caught_by is None]
-    print(f"\n{len(verdicts)} wrong versions, {len(verdicts) - len(missed)} caught, {time.monotonic() - start:.1f} s")
+    seconds = time.monotonic() - start
+    print(f"\n{len(verdicts)} wrong versions, {len(verdicts) - len(missed)} caught, {seconds:.1f} s")
     if missed:
         print(f"not caught: {', '.join(missed)}")
     return 1 if missed else 0

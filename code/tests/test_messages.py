@@ -7,15 +7,16 @@ and `RunResult` of agent.py, `Action` and the fields of `BudgetTracker` of safet
 import doctest
 import json
 import math
+import re
 from copy import deepcopy
 from types import SimpleNamespace
 
 import pytest
 
 import agent
-from agent import RunResult, ToolCall, describe_error, estimate_tokens, parse_tool_calls
+from agent import RunResult, ToolCall, describe_error, estimate_tokens, parse_tool_calls, wire_messages
 from safety import Action, BudgetTracker
-from tests.conftest import call, turn
+from tests.conftest import call, transcript_fault, turn
 from tools import MALFORMED, dispatch_tool
 
 A_PY = {"path": "a.py"}
@@ -264,6 +265,98 @@ class TestErrors:
     def test_any_error_is_a_bounded_text_that_can_be_sent(self):
         assert len(describe_error(ValueError("x" * 10**6))) < 2000
         assert describe_error(ValueError("\ud800")).encode("utf-8")
+
+
+USER = {"role": "user", "content": "Which language is the default?"}
+
+
+def result(text="text", id="c1"):
+    return {"role": "tool", "tool_call_id": id, "content": text}
+
+
+class TestWire:
+    @staticmethod
+    def check(messages):
+        """What goes to a provider: a legal conversation, strict JSON, nothing of ours."""
+        before = deepcopy(messages)
+        sent = wire_messages(messages)
+        assert messages == before, "the transcript stays as it is"
+        assert transcript_fault(sent) is None
+        json.dumps(sent, ensure_ascii=False, allow_nan=False).encode("utf-8")
+        calls = [each for message in sent for each in message.get("tool_calls", [])]
+        ids = [each["id"] for each in calls]
+        assert len(ids) == len(set(ids)) and all(ids), f"ids are unique and not empty: {ids}"
+        for each in calls:
+            assert set(each) == {"id", "type", "function"} and set(each["function"]) == {"name", "arguments"}
+            assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", each["function"]["name"])
+            arguments = json.loads(each["function"]["arguments"], parse_constant=pytest.fail)
+            assert isinstance(arguments, dict)
+        for message in sent:
+            assert set(message) <= {"role", "content", "tool_calls", "tool_call_id"}
+            assert isinstance(message["content"], str) and message.get("tool_calls") != []
+        return sent
+
+    @pytest.mark.parametrize(
+        "messages",
+        [
+            pytest.param([], id="nothing"),
+            pytest.param([USER, turn(call("read_file", A_PY, id="c1")), result()], id="as it should be"),
+            pytest.param([USER, turn(call("read_file", "{bad", id="c1")), result()], id="broken arguments"),
+            pytest.param([USER, turn(call("read_file", None, id="c1")), result()], id="no arguments"),
+            pytest.param(
+                [USER, turn(call("read_file", "[1]", id="c1")), result()], id="a list for arguments"
+            ),
+            pytest.param([USER, turn(call("", "", id="")), result(id="")], id="an empty call"),
+            pytest.param(
+                [USER, turn(call("a b/c.d é", {}, id=None)), result(id="")], id="a name no provider takes"
+            ),
+            pytest.param([USER, turn(call("n" * 200, {})), result()], id="a very long name"),
+            pytest.param(
+                [USER, turn(*[call("x", {}, id="c1")] * 3), *[result()] * 3], id="one id three times"
+            ),
+            pytest.param([USER, *[turn(call("x", {}, id="c1")), result()] * 3], id="one id in three turns"),
+            pytest.param(
+                [USER, turn(call("x", {}, id="c1"), "junk", None, {"id": 5}), *[result()] * 4], id="junk for calls"
+            ),
+            pytest.param([USER, turn(call("x", {}, id="c1"))], id="a result that is missing"),
+            pytest.param(
+                [USER, turn(call("x", {}, id="c1"), call("y", {}, id="c2")), result(), USER], id="broken off"
+            ),
+            pytest.param([USER, result("orphan"), turn(text="hm"), result("orphan")], id="orphans"),
+            pytest.param(
+                [USER, turn(call("x", {}, id="c1")), result(), result("twice")], id="a result too many"
+            ),
+            pytest.param([USER, turn(call("x", {}, id="c1")), result("")], id="an empty result"),
+            pytest.param([USER, turn(call("x", {}, id="c1")), result(None)], id="no result"),
+            pytest.param(
+                [{"role": "user", "content": ["a", {"text": "b"}, {"type": "image_url"}]}], id="parts"
+            ),
+            pytest.param(
+                [USER, turn(text="\ud800"), {"role": "user", "content": "\ud800"}], id="lone surrogates"
+            ),
+            pytest.param(
+                [USER, turn(call("\ud800", {"q": "\ud800"}, id="c1")), result("\ud800")], id="and in calls"
+            ),
+            pytest.param([USER, turn(text="hm", tokens=12)], id="a count of ours"),
+        ],
+    )
+    def test_any_transcript_becomes_a_legal_conversation(self, messages):
+        self.check(messages)
+
+    def test_nothing_that_was_said_is_lost(self):
+        asks = turn(
+            call("read_file", A_PY, id="c1"), call("search_code", {"query": "é"}, id="c2"), text="Two looks."
+        )
+        sent = self.check([USER, asks, result("one"), result("two", id="c2"), turn(text="French")])
+        assert [message["content"] for message in sent] == [
+            USER["content"],
+            "Two looks.",
+            "one",
+            "two",
+            "French",
+        ]
+        assert [each["id"] for each in sent[1]["tool_calls"]] == ["c1", "c2"]
+        assert json.loads(sent[1]["tool_calls"][1]["function"]["arguments"]) == {"query": "é"}
 
 
 class TestRecords:

@@ -75,7 +75,7 @@ class TestM1DetectStuck:
         calling(detect_stuck, [FOO] * count, window=3).gives(False, because=TOO_FEW)
 
     def test_another_run_starts_from_nothing(self):
-        first = calling(detect_stuck, [READ_A, READ_A], window=3).value("the same answer for each run", ONLY_LOOKS)
+        first = calling(detect_stuck, [READ_A, READ_A], window=3).value("the same for each run", ONLY_LOOKS)
         calling(detect_stuck, [READ_A, READ_A], window=3).gives(first, because=ONLY_LOOKS)
 
     def test_one_below_the_window_is_not_stuck(self):

@@ -85,7 +85,8 @@ def tick(self, tokens_used: int):
         "BudgetTracker.over_budget",
         """
 def over_budget(self):
-    for unit, spent, allowed in (("Step", self.steps, self.max_steps), ("Token", self.tokens, self.max_tokens)):
+    pairs = {"Step": (self.steps, self.max_steps), "Token": (self.tokens, self.max_tokens)}
+    for unit, (spent, allowed) in pairs.items():
         if not spent < allowed:
             return f"{unit} ceiling of {allowed:,} reached: {spent:,} used"
 """,
@@ -226,7 +227,8 @@ def run_agent(messages, repo_root, complete, budget, *, tools=TOOL_SCHEMAS, stuc
         """
 def evaluate_run(result, expected):
     wanted, optimal = expected["answer_contains"], expected["optimal_steps"]
-    score = dict(completed=False, steps=result.steps, tool_calls=0, efficiency=1.0, stop_reason=result.stop_reason)
+    score = {"completed": False, "steps": result.steps, "tool_calls": 0, "efficiency": 1.0}
+    score.update(stop_reason=result.stop_reason)
     if result.stop_reason == "answered" and result.answer is not None and not result.answer.isspace():
         score["completed"] = result.answer != "" and result.answer.find(wanted) >= 0
     for _ in result.history:
@@ -266,7 +268,9 @@ def test_a_right_version_passes(version):
 def test_a_stub_comes_through_as_what_it_is(version):
     message = f"{version.milestone}: this is yours to build"
     head = version.code[: version.code.index(":\n") + 1]
-    stub = Version("stub", version.milestone, version.function, f"{head}\n    raise NotImplementedError({message!r})\n")
+    stub = Version(
+        "stub", version.milestone, version.function, f"{head}\n    raise NotImplementedError({message!r})\n"
+    )
     (verdict,) = try_out([stub], whole=True)
     assert {failure.message for failure in verdict.failures} == {message}
     if "." not in version.function:
@@ -282,7 +286,9 @@ def test_the_table_is_complete():
 
 
 def test_a_version_that_no_test_catches_is_told(monkeypatch, capsys):
-    same = Version("same", "M4", "evaluate_run", BASE[-1].code, says="An idea that nobody misses.", why="it is right")
+    same = Version(
+        "same", "M4", "evaluate_run", BASE[-1].code, says="An idea nobody misses.", why="it is right"
+    )
     monkeypatch.setattr(misconceptions, "load", lambda: ([same], BASE))
     assert main([]) == 1
     assert "NOT CAUGHT" in capsys.readouterr().out
@@ -291,8 +297,8 @@ def test_a_version_that_no_test_catches_is_told(monkeypatch, capsys):
 def test_the_command_prints_the_table(capsys):
     assert main(["BudgetTracker.tick"]) == 0
     said = capsys.readouterr()
-    assert "tick-keeps-the-last" in said.out and "test_tokens_add_up" in said.out and "NOT CAUGHT" not in said.out
-    assert not said.err
+    assert "tick-keeps-the-last" in said.out and "test_tokens_add_up" in said.out
+    assert "NOT CAUGHT" not in said.out and not said.err
 
 
 def test_an_unknown_name_is_said_in_a_sentence(capsys):
