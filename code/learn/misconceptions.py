@@ -26,6 +26,7 @@ CODE = Path(__file__).resolve().parents[1]
 TABLE = Path(__file__).with_name("misconceptions.toml")
 CORE = ("safety", "agent", "evaluate")
 TESTS = {"M1": "test_safety", "M2": "test_safety", "M3": "test_agent", "M4": "test_evaluate"}
+BUILT_ON_IT = {"M1": ["M3"], "M2": ["M3"]}
 
 
 @dataclass(frozen=True)
@@ -93,31 +94,30 @@ def _changed(id: str, code: str, changes: list[str]) -> str:
     return code
 
 
-def try_out(
-    versions: Iterable[Version], milestones: Iterable[str] = (), whole: bool = False
-) -> list[Verdict]:
-    """Plant each version in turn and run the guiding tests of its milestone, and of ``milestones``.
+def try_out(versions: Iterable[Version], whole: bool = False) -> list[Verdict]:
+    """Plant each version in turn and run the guiding tests of its milestone against it.
 
-    A version's tests end with the first failure; when ``whole``, all of them run.
-    Raises RuntimeError when pytest can't run the tests.
+    A version's tests end with the first failure. When ``whole``, all of them run, and those of the
+    milestone that is built on it. Raises RuntimeError when pytest can't run the tests.
     """
-    runner = _Runner(list(versions), set(milestones), whole)
+    runner = _Runner(list(versions), whole)
     files = [str(CODE / "tests" / f"{name}.py") for name in sorted(set(TESTS.values()))]
-    options = ["-s", "--tb=native", "--no-summary", "--rootdir", str(CODE), "-o", "addopts="]
+    options = ["-s", "--tb=native", "--no-summary", "--disable-plugin-autoload", "--rootdir", str(CODE)]
     unused = "cacheprovider faulthandler logging warnings threadexception unraisableexception"
-    plugins = [f"-pno:{name}" for name in unused.split()]
-    with _imports_of_our_own(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        status = pytest.main([*options, *plugins, *files], plugins=[runner])
+    options += ["-o", "addopts=", *(f"-pno:{name}" for name in unused.split())]
+    said = io.StringIO()
+    with _imports_of_our_own(), redirect_stdout(said), redirect_stderr(said):
+        pytest.main([*options, *files], plugins=[runner])
     if len(runner.verdicts) < len(runner.versions):
-        raise RuntimeError(f"the guiding tests can't be run: pytest ended with status {status}")
+        raise RuntimeError(f"the guiding tests can't be run:\n{said.getvalue().strip()[-2000:]}")
     return runner.verdicts
 
 
 class _Runner:
     """A pytest plugin that runs the tests it finds once for every version."""
 
-    def __init__(self, versions: list[Version], milestones: set[str], whole: bool) -> None:
-        self.versions, self.milestones, self.whole = versions, milestones, whole
+    def __init__(self, versions: list[Version], whole: bool) -> None:
+        self.versions, self.whole = versions, whole
         self.verdicts: list[Verdict] = []
         self.message: str | None = None
         self.folder: Path | None = None
@@ -127,7 +127,8 @@ class _Runner:
         for version in self.versions:
             _plant(version.function, version.code)
             passed, failures = 0, []
-            for item in _fresh_tests(files, sorted({version.milestone} | self.milestones)):
+            also = BUILT_ON_IT.get(version.milestone, []) if self.whole else []
+            for item in _fresh_tests(files, [version.milestone, *also]):
                 self.message = None
                 item.ihook.pytest_runtest_protocol(item=item, nextitem=None)
                 if self.message is None:

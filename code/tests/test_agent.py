@@ -78,11 +78,12 @@ class Run(Outcome):
 def _shown(message):
     if isinstance(message, BaseException):
         return repr(message)
-    functions = [getattr(each, "function", None) for each in message.tool_calls or []]
-    said = [
-        f"call({each.name!r}, {each.arguments!r})" if each else "a call without a function"
-        for each in functions
-    ]
+    said = []
+    for each in message.tool_calls or []:
+        function = get_field(each, "function")
+        name, raw = get_field(function, "name"), get_field(function, "arguments")
+        plain = isinstance(raw, str) and raw.startswith("{") and raw.endswith("}")
+        said.append(f"call({name!r}, {raw if plain else repr(raw)})")
     said += [] if message.content is None else [f"text={message.content!r}"]
     said += [f"tokens={message.tokens_used}"] if hasattr(message, "tokens_used") else []
     return f"turn({', '.join(map(shortened, said))})"
