@@ -6,9 +6,9 @@ Everything that goes beyond the loop wraps one of its two seams: ``complete`` (o
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable
-from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,27 +75,31 @@ def parse_tool_calls(message: Any) -> list[ToolCall]:
 def _parse_arguments(raw: Any) -> dict:
     if raw is None or isinstance(raw, str) and not raw.strip():
         return {}  # several providers spell "no arguments" this way
-    value = raw
+    text = value = raw
     try:
+        text = value = raw if isinstance(raw, str) else json.dumps(raw)
         for _ in range(2):  # some models encode the object twice
             if isinstance(value, str):
-                value = json.loads(value, strict=False, parse_constant=_not_json)
-    except (ValueError, RecursionError) as error:
-        return {MALFORMED: f"{error}; received {raw[:200]!r}"}
+                value = json.loads(value, strict=False, parse_constant=_finite, parse_float=_finite)
+    except (ValueError, TypeError, RecursionError) as error:
+        return {MALFORMED: f"{error}; received {raw[:200]!r}" if isinstance(raw, str) else str(error)}
     if not isinstance(value, dict):
-        return {MALFORMED: f"got a JSON {type(value).__name__}; received {str(raw)[:200]!r}"}
+        return {MALFORMED: f"got a JSON {type(value).__name__}; received {text[:200]!r}"}
     level = [value]
     for _ in range(MAX_NESTING):
         level = [child for item in level for child in _children(item)]
-    return {MALFORMED: f"nested more than {MAX_NESTING} levels deep"} if level else deepcopy(value)
+    return {MALFORMED: f"nested more than {MAX_NESTING} levels deep"} if level else value
 
 
 def _children(value: Any) -> Iterable:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-def _not_json(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is not a JSON number")
+    return number
 
 
 def estimate_tokens(message: Any) -> int:
@@ -105,14 +109,14 @@ def estimate_tokens(message: Any) -> int:
     ``tokens_used``; else an offline estimate of the message alone, four characters a token.
     """
     counted = get_field(message, "tokens_used")
-    if isinstance(counted, int) and counted > 0:
+    if type(counted) is int and counted > 0:
         return counted
-    characters = len(str(get_field(message, "content") or ""))
+    said = [get_field(message, "content")]
     calls = get_field(message, "tool_calls")
     for call in calls if isinstance(calls, (list, tuple)) else []:
         function = get_field(call, "function")
-        characters += len(str(get_field(function, "name") or "")) + len(str(get_field(function, "arguments") or ""))
-    return max(1, characters // 4)
+        said += [get_field(function, "name"), get_field(function, "arguments")]
+    return max(1, sum(len(_clean_text(text)) for text in said) // 4)
 
 
 def describe_error(error: Exception) -> str:
@@ -125,7 +129,10 @@ def describe_error(error: Exception) -> str:
     >>> describe_error(KeyError("path"))
     "Error: KeyError: 'path'"
     """
-    text = str(error).strip()
+    try:
+        text = str(error).strip()
+    except Exception:  # its __str__ is broken, too
+        text = ""
     if not text or isinstance(error, KeyError):
         text = f"{type(error).__name__}: {text}".removesuffix(": ")
     return "Error: " + text[:MAX_ERROR_CHARS].encode("utf-8", "replace").decode()
@@ -138,7 +145,7 @@ def wire_messages(messages: list) -> list[dict]:
     unique, the call's and its result's alike. Each call has its result right behind it: one that
     is missing (after an interrupt) is said to be, one without a call is dropped.
     """
-    sent, ids, waiting = [], set(), []
+    sent, ids, waiting = [], {""}, []
     for message in messages:
         role = get_field(message, "role") or "assistant"
         content = _clean_text(get_field(message, "content"))
@@ -151,7 +158,9 @@ def wire_messages(messages: list) -> list[dict]:
         if role == "assistant" and (calls := parse_tool_calls(message)):
             turn["tool_calls"] = []
             for call in calls:
-                call_id = call.id if call.id and call.id not in ids else f"call_{len(ids)}"
+                call_id, number = _clean_text(call.id), len(ids)
+                while call_id in ids:
+                    call_id, number = f"call_{number}", number + 1
                 ids.add(call_id)
                 waiting.append(call_id)
                 name = re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:64] or "unknown"
@@ -171,8 +180,9 @@ def _fill_in(sent: list[dict], waiting: list[str]) -> None:
 
 def _clean_text(content: Any) -> str:
     if isinstance(content, list):  # parts, as some providers send them
-        content = "".join(part if isinstance(part, str) else get_field(part, "text") or "" for part in content)
-    return str(content or "").encode("utf-8", "replace").decode()
+        texts = [part if isinstance(part, str) else get_field(part, "text") for part in content]
+        content = "".join(text for text in texts if isinstance(text, str))
+    return (content if isinstance(content, str) else "").encode("utf-8", "replace").decode()
 
 
 def run_agent(
@@ -222,7 +232,7 @@ def run_agent(
 
         calls = parse_tool_calls(message)
         if not calls:
-            return end("answered", answer=message.content)
+            return end("answered", answer=get_field(message, "content"))
 
         messages.append(message)
         for call in calls:

@@ -32,13 +32,14 @@ from safety import BudgetTracker, detect_stuck
 from tools import list_directory
 
 SYSTEM_PROMPT = """\
-You answer questions about a code repository. You can't see its files; you look with the tools.
-Work in small steps: search for a name, read the file that the hit names, then answer.
-- Never call the same tool with the same arguments twice.
-- When a tool returns an error, read it and try something else.
-- When you have seen the answer, reply in plain text with the exact name or value and the file it is in.
+You answer questions about a code repository that you can only see through tools.
 
-Top level of the repository:
+Before any tool response: call a tool at once, such as search_code with one name from the question. \
+Do not describe the call, make it.
+After each tool response: if it contains the answer, write the answer in one plain sentence, without JSON. \
+Otherwise call a tool with other arguments.
+
+Files of the repository:
 {listing}"""
 
 

@@ -33,13 +33,14 @@ def evaluate_run(result: RunResult, expected: dict) -> dict:
     >>> evaluate_run(run, {"answer_contains": "groq", "optimal_steps": 2})["efficiency"]
     0.5
     """
+    wanted, optimal_steps = expected["answer_contains"], expected["optimal_steps"]
     answer = result.answer or ""
-    found = bool(answer.strip()) and expected["answer_contains"] in answer
+    found = bool(answer.strip()) and wanted in answer
     return {
         "completed": result.stop_reason == "answered" and found,
         "steps": result.steps,
         "tool_calls": len(result.history),
-        "efficiency": min(1.0, expected["optimal_steps"] / max(result.steps, 1)),
+        "efficiency": min(1.0, optimal_steps / max(result.steps, 1)),
         "stop_reason": result.stop_reason,
     }
 
