@@ -112,7 +112,7 @@ def run_live(task: dict) -> dict:
     record holds the score, answer, history, tokens, cost in USD (None when unknown) and seconds, and
     ``error`` when the run itself failed.
     """
-    record = {"id": task["id"], "repeat": task["repeat"], "model": task["config"]["model"], "error": None}
+    record = _blank_record(task)
     messages: list = []
     started = time.perf_counter()
     try:
@@ -185,8 +185,18 @@ def evaluate(
 
 
 def _lost(task: dict, error: Exception) -> dict:
-    told = f"the worker was lost: {type(error).__name__}: {error}"
-    return {"id": task["id"], "repeat": task["repeat"], "model": task["config"]["model"], "error": told}
+    return _blank_record(task) | {"error": f"the worker was lost: {type(error).__name__}: {error}"}
+
+
+def _blank_record(task: dict) -> dict:
+    config = task["config"]
+    return {
+        "id": task["id"],
+        "repeat": task["repeat"],
+        "model": config["model"],
+        "config": config,
+        "error": None,
+    }
 
 
 def read_records(path: Path) -> list[dict]:
@@ -203,7 +213,7 @@ def read_records(path: Path) -> list[dict]:
             if line.strip() and not line.startswith("{"):
                 raise ValueError(f"{path}, line {number}: not a result file") from None
             continue  # torn off when the process was killed
-        if not isinstance(record, dict) or not {"id", "repeat", "model", "error"} <= record.keys():
+        if not isinstance(record, dict) or not {"id", "repeat", "config", "error"} <= record.keys():
             raise ValueError(f"{path}, line {number}: not a result file")
         if not record["error"]:
             found[record["id"], record["repeat"]] = record
@@ -223,10 +233,10 @@ def main(argv: list[str]) -> int:
         chosen = _choose(known, options)
         out = options.resume or options.out or Path("runs") / _file_name(config.model)
         records = read_records(out) if options.resume and out.exists() else []
-        if others := {record["model"] for record in records} - {config.model}:
-            raise ValueError(
-                f"{out} holds runs of {', '.join(others)}, not of {config.model}; compare two files instead"
-            )
+        settings = {name: value for name, value in asdict(config).items() if name != "repo_root"}
+        for other in (record["config"].items() for record in records):
+            if apart := [f"{name} {value}" for name, value in other if settings.get(name) != value]:
+                raise ValueError(f"{out} holds runs with {', '.join(apart)}; compare two files instead")
         out.parent.mkdir(parents=True, exist_ok=True)
         file = open(out, "a" if options.resume else "x", encoding="utf-8")
     except FileExistsError:
@@ -237,7 +247,7 @@ def main(argv: list[str]) -> int:
         return 2
     finished = {(record["id"], record["repeat"]) for record in records}
     work = [
-        task | {"repeat": repeat, "config": asdict(config)}
+        task | {"repeat": repeat, "config": settings}
         for repeat in range(options.repeat)
         for task in chosen
         if (task["id"], repeat) not in finished
@@ -267,6 +277,12 @@ def main(argv: list[str]) -> int:
     except KeyboardInterrupt:
         print(f"\ninterrupted; --resume {out} goes on", file=sys.stderr, flush=True)
         os._exit(130)  # a thread in the middle of a model call would hold the process for minutes
+    except OSError as error:
+        print(
+            f"error: {out} can't be written: {error.strerror}; --resume goes on with what is there",
+            file=sys.stderr,
+        )
+        return 2
     print(report(records, known))
     return 1 if any(record["error"] for record in records) else 0
 

@@ -13,7 +13,8 @@ import json
 from typing import Any
 
 from agent import get_field, parse_tool_calls
-from lab.plans import answer_from_text, plan_for
+from lab.plans import plan_for
+from tools import MAX_HITS
 
 NOTICE = (
     "offline/keyword is a keyword searcher, not a language model. "
@@ -51,16 +52,16 @@ def reply(messages: list, tools: bool = True) -> dict:
     """The assistant's next message: ``{"content": str, "tool_calls": list or None}``, in OpenAI's shape.
 
     ``messages`` is the transcript, dicts or message objects; the task is its last user message.
-    Without ``tools`` no call is made: the first line of the task is the question, and the answer
-    comes from the rest of its text. The same messages always give the same reply, no call is ever
+    Without ``tools`` no call is made: the first line of the task is the question, and the rest of its
+    text is the one file that there is. The same messages always give the same reply, no call is ever
     repeated, and after six turns with calls, or 32,000 characters of results, it answers.
     """
     task, results, turns, asked = _read_transcript(messages)
-    if not tools:
-        return {"content": answer_from_text(task), "tool_calls": None}
-    plan = plan_for(task)
+    plan = plan_for(task if tools else task.split("\n", 1)[0])
     try:
         thought, calls = next(plan)
+        while not tools:
+            thought, calls = plan.send([_look_in_prompt(task, *call) for call in calls])
         while True:
             missing = [call for call in calls if _key(*call) not in results]
             if missing and turns < MAX_TURNS and sum(map(len, results.values())) < MAX_SEEN:
@@ -87,6 +88,19 @@ def _read_transcript(messages: list) -> tuple[str, dict[str, str], int, int]:
             results |= {_key(call.name, call.arguments): "" for call in calls}
             waiting, turns, asked = calls, turns + 1, asked + len(calls)
     return task, results, turns, asked
+
+
+def _look_in_prompt(task: str, tool: str, arguments: dict) -> str:
+    """What ``tool`` would show if the task's text below its first line were a file."""
+    lines = ["", *task.split("\n")[1:]]
+    if tool == "read_file":
+        return "\n".join(lines[arguments.get("start_line", 1) - 1 :])
+    if tool == "search_code":
+        found = [
+            f"prompt:{number}: {line}" for number, line in enumerate(lines, 1) if arguments["query"] in line
+        ]
+        return "\n".join(found[:MAX_HITS])
+    return "Error: there are no directories in a prompt"
 
 
 def _key(tool: str, arguments: dict) -> str:

@@ -31,18 +31,6 @@ def plan_for(task: str) -> Turns:
     return _PLANS[question.kind](question)
 
 
-def answer_from_text(task: str) -> str:
-    """Answer the first line of ``task`` from its other lines alone."""
-    asked, _, text = task.partition("\n")
-    question = understand(asked)
-    hits = Page("prompt", 2, tuple(text.split("\n"))).hits()
-    words = either(question.names or ["."])
-    found = [setting.hit for setting in settings(hits, question, words)] if question.kind == "default" else []
-    found = found or [hit for hit in hits if re.match(DEFINED.format(words), hit.text)]
-    found = found or closest(hits, question)
-    return _answer("The lines of the text that fit best:", found) if found else _nothing(question.words)
-
-
 # --- one turn each ----------------------------------------------------------------------------------
 def _search(thought: str, *queries: str) -> Turns:
     """Search for each query; returns the hits, each once, and whether a search was cut off."""

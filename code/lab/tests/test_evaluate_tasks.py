@@ -31,7 +31,7 @@ def unit(**changes) -> dict:
 
 
 def record(name="one", repeat=0, error=None, **changes) -> dict:
-    kept = {"id": name, "repeat": repeat, "model": "m", "error": error}
+    kept = {"id": name, "repeat": repeat, "model": "m", "config": {"model": "m"}, "error": error}
     if error:
         return kept
     score = {"completed": True, "steps": 2, "tool_calls": 1, "efficiency": 1.0, "stop_reason": "answered"}
@@ -274,13 +274,7 @@ def test_a_killed_run_goes_on_where_it_was(offline_model, tmp_path, capsys):
     file = tmp_path / "out.jsonl"
     main([*FEW, "--repeat", "2", "--out", str(file)])
     lines = file.read_text().splitlines(keepends=True)
-    failed = (
-        json.dumps(
-            record("json-error-base", 1, error="the worker was lost", model="x")
-            | {"model": "offline/keyword"}
-        )
-        + "\n"
-    )
+    failed = json.dumps(record("json-error-base", 1, error="the worker was lost")) + "\n"
     file.write_text(lines[0] + failed + lines[1][:40])  # killed in the middle of its second line
     capsys.readouterr()
     assert main([*FEW, "--repeat", "2", "--resume", str(file)]) == 0
@@ -298,10 +292,13 @@ def test_resuming_a_file_that_is_not_there_starts_it(offline_model, tmp_path, ca
     assert main([*FEW, "--resume", "new.jsonl"]) == 0 and len(read_records(tmp_path / "new.jsonl")) == 2
 
 
-def test_runs_of_two_models_do_not_mix(offline_model, tmp_path, capsys):
+def test_runs_with_other_settings_do_not_mix(offline_model, tmp_path, capsys):
     (tmp_path / "out.jsonl").write_text(json.dumps(record()) + "\n")
     assert main([*FEW, "--resume", "out.jsonl"]) == 2
-    assert "holds runs of m, not of offline/keyword" in capsys.readouterr().err
+    assert "holds runs with model m; compare" in capsys.readouterr().err
+    assert main([*FEW, "--out", "five.jsonl", "--max-steps", "5"]) == 0
+    assert main([*FEW, "--resume", "five.jsonl"]) == 2
+    assert "holds runs with max_steps 5; compare" in capsys.readouterr().err
 
 
 def test_a_run_that_failed_gives_code_1(model, tmp_path, monkeypatch, capsys):
@@ -328,6 +325,15 @@ def test_bad_use_is_one_sentence_and_code_2(offline_model, tmp_path, capsys, arg
     told = capsys.readouterr()
     assert told.err.startswith("error: ") and words in told.err and told.err.count("\n") == 1
     assert not (tmp_path / "runs").exists(), "nothing is written before all is checked"
+
+
+def test_a_full_disk_is_one_sentence_and_code_2(offline_model, tmp_path, monkeypatch, capsys):
+    def evaluate(*given):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(evaluate_tasks, "evaluate", evaluate)
+    assert main([*FEW, "--out", "out.jsonl"]) == 2
+    assert "can't be written: No space left" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

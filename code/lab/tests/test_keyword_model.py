@@ -427,14 +427,20 @@ def test_large_results_end_the_search():
     assert reply([task, turn, *flood])["tool_calls"] is None
 
 
-def test_without_tools_the_text_of_the_task_is_searched():
-    text = "What does retry_count default to?\n\nTIMEOUT = 5\nretry_count = 7\n"
-    said = reply([{"role": "user", "content": text}], tools=False)
-    assert said["tool_calls"] is None and "prompt:4: retry_count = 7" in said["content"]
-    blank = reply(
-        [{"role": "user", "content": "What does retry_count default to?\n\nTIMEOUT = 5\n"}], tools=False
-    )
-    assert blank["content"].startswith(NO_FINDING)
+def test_without_tools_the_text_of_the_task_is_the_one_file():
+    def answer(question: str) -> str:
+        text = 'TIMEOUT = 5\nretry_count = 7\n\ndef f_one():\n    """Count pebbles."""\n    return TIMEOUT\n'
+        said = reply([{"role": "user", "content": f"{question}\n\n{text}"}], tools=False)
+        assert said["tool_calls"] is None, "no tool may be called"
+        return said["content"]
+
+    assert "prompt:4: retry_count = 7" in answer("What does retry_count default to?")
+    assert "Count pebbles." in answer("What does f_one do?")
+    assert "In aaa.py" not in answer("In aaa.py: what is TIMEOUT set to?")
+    assert "prompt:3: TIMEOUT = 5" in answer("In aaa.py: what is TIMEOUT set to?")
+    assert answer("What does zip_it_up default to?").startswith(NO_FINDING)
+    assert answer("list the files in lib").startswith(NO_FINDING)
+    assert reply([{"role": "user", "content": "What does it do?"}], tools=False)["content"]
 
 
 def test_litellm_gets_a_handler_that_reports_its_estimated_usage():
