@@ -291,7 +291,9 @@ def _default(question: Question) -> Turns:
         if queries is not derived and not (question.exact and written):
             found = [setting for setting in found if setting.plain and not mentions]
         if found:
-            return (yield from _followed(question, found, []))
+            seen = not owners or owners[0].lower() in re.split(r"[/._]", found[0].hit.path.lower())
+            lead = "" if seen else f"I saw no value of it in `{owners[0]}`. Elsewhere "
+            return lead + (yield from _followed(question, found, []))
     if mentions:
         asked = _quoted(question.names[:1])
         return _answer(f"I found nothing that sets {asked}; these lines mention it:", mentions)

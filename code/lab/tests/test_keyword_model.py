@@ -176,6 +176,14 @@ def test_a_call_a_comment_or_an_example_is_not_the_likeliest_default(strange, pa
     assert f"set to {strange.size}" in said.answer.split("\n")[0]
 
 
+def test_a_value_that_its_owner_does_not_show_is_told_with_that_doubt(strange):
+    doubt = f"I saw no value of it in `{strange.cls}`. Elsewhere `{strange.parameter}` is set to {strange.size} "
+    said = converse(f"what does the {strange.parameter} of {strange.cls} default to?", strange.root)
+    assert said.answer.startswith(doubt)
+    module = converse(f"what does the {strange.parameter} of {strange.module} default to?", strange.root)
+    assert module.answer.startswith(f"`{strange.parameter}` is set to"), "a module is seen in the path"
+
+
 def test_passing_an_argument_on_sets_nothing(strange):
     (strange.root / "aaa.py").write_text(f"run({strange.absent}={strange.absent})\n")
     assert "is set to" not in converse(f"what does {strange.absent} default to?", strange.root).answer
