@@ -83,7 +83,7 @@ def _parse_arguments(raw: Any) -> dict:
                 value = json.loads(value, strict=False, parse_constant=_finite, parse_float=_finite)
     except (ValueError, TypeError, RecursionError) as error:
         return {MALFORMED: f"{error}; received {raw[:200]!r}" if isinstance(raw, str) else str(error)}
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or MALFORMED in value:
         return {MALFORMED: f"got a JSON {type(value).__name__}; received {text[:200]!r}"}
     level = [value]
     for _ in range(MAX_NESTING):
@@ -116,7 +116,10 @@ def estimate_tokens(message: Any) -> int:
     for call in calls if isinstance(calls, (list, tuple)) else []:
         function = get_field(call, "function")
         said += [get_field(function, "name"), get_field(function, "arguments")]
-    return max(1, sum(len(_clean_text(text)) for text in said) // 4)
+    try:
+        return max(1, sum(len(_clean_text(text)) for text in said) // 4)
+    except RecursionError:  # nested so deep that nobody can count it
+        return 1
 
 
 def describe_error(error: Exception) -> str:
@@ -141,48 +144,49 @@ def describe_error(error: Exception) -> str:
 def wire_messages(messages: list) -> list[dict]:
     """The transcript as plain dicts that every provider takes; ``messages`` stays as it is.
 
-    Fields of ours are left out, arguments become valid JSON objects, tool names legal ones, and ids
-    unique, the call's and its result's alike. Each call has its result right behind it: one that
-    is missing (after an interrupt) is said to be, one without a call is dropped.
+    Fields of ours are left out, text becomes valid UTF-8, arguments JSON objects, tool names legal ones,
+    and ids unique, the call's and its result's alike. Each call's results stand right behind the turn:
+    one that is missing (after an interrupt) is said to be, one without a call is dropped.
     """
-    sent, ids, waiting = [], {""}, []
+    sent, used, waiting = [], {""}, []
     for message in messages:
-        role = get_field(message, "role") or "assistant"
-        content = _clean_text(get_field(message, "content"))
+        role, content = get_field(message, "role") or "assistant", _clean_text(get_field(message, "content"))
         if role == "tool":
-            if waiting:
-                sent.append({"role": "tool", "tool_call_id": waiting.pop(0), "content": content or "(no output)"})
+            answered = get_field(message, "tool_call_id") or ""
+            place = next((i for i, (asked, _) in enumerate(waiting) if asked == answered), None)
+            if place is not None:
+                sent.append({"role": "tool", "tool_call_id": waiting.pop(place)[1], "content": content or "(no output)"})
             continue
         _fill_in(sent, waiting)
         turn = {"role": role, "content": content}
-        if role == "assistant" and (calls := parse_tool_calls(message)):
-            turn["tool_calls"] = []
-            for call in calls:
-                call_id, number = _clean_text(call.id), len(ids)
-                while call_id in ids:
-                    call_id, number = f"call_{number}", number + 1
-                ids.add(call_id)
-                waiting.append(call_id)
-                name = re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:64] or "unknown"
-                arguments = "{}" if MALFORMED in call.arguments else json.dumps(call.arguments)
-                turn["tool_calls"].append(
-                    {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
-                )
+        calls = parse_tool_calls(message) if role == "assistant" else []
+        for call in calls:
+            call_id, number = _clean_text(call.id), len(used)
+            while call_id in used:
+                call_id, number = f"call_{number}", number + 1
+            used.add(call_id)
+            waiting.append((call.id, call_id))
+            name = re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:64] or "unknown"
+            arguments = "{}" if MALFORMED in call.arguments else json.dumps(call.arguments, ensure_ascii=False)
+            function = {"name": name, "arguments": _clean_text(arguments)}
+            turn.setdefault("tool_calls", []).append({"id": call_id, "type": "function", "function": function})
         sent.append(turn)
     _fill_in(sent, waiting)
     return sent
 
 
-def _fill_in(sent: list[dict], waiting: list[str]) -> None:
+def _fill_in(sent: list[dict], waiting: list[tuple[str, str]]) -> None:
     while waiting:
-        sent.append({"role": "tool", "tool_call_id": waiting.pop(0), "content": "Error: interrupted, no result"})
+        sent.append({"role": "tool", "tool_call_id": waiting.pop(0)[1], "content": "Error: interrupted, no result"})
 
 
 def _clean_text(content: Any) -> str:
     if isinstance(content, list):  # parts, as some providers send them
         texts = [part if isinstance(part, str) else get_field(part, "text") for part in content]
         content = "".join(text for text in texts if isinstance(text, str))
-    return (content if isinstance(content, str) else "").encode("utf-8", "replace").decode()
+    elif not isinstance(content, str):
+        content = "" if content is None else json.dumps(content, default=str)
+    return content.encode("utf-8", "replace").decode()
 
 
 def run_agent(

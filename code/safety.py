@@ -36,9 +36,9 @@ class Action:
         return hash(self.tool)  # arguments needn't be hashable; equality tells the rest apart
 
     def __str__(self) -> str:
-        if not isinstance(self.arguments, dict):
-            return f"{self.tool}({self.arguments!r})"
-        return f"{self.tool}({', '.join(f'{key}={value!r}' for key, value in self.arguments.items())})"
+        named = self.arguments.items() if isinstance(self.arguments, dict) else [("arguments", self.arguments)]
+        text = f"{self.tool}({', '.join(f'{key}={value!r}' for key, value in named)})"
+        return text if len(text) <= 300 else text[:300] + "…"
 
 
 def detect_stuck(history: list[Action], window: int = 3) -> bool:

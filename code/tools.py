@@ -21,6 +21,7 @@ import heapq
 import json
 import os
 import re
+import stat
 from collections.abc import Iterator
 from operator import attrgetter
 from pathlib import Path
@@ -30,10 +31,12 @@ READ_CHARS = 16_000
 MAX_ENTRIES = 200
 MAX_HITS = 50
 MAX_LINE = 200
+MAX_PATH = 4096
 MAX_FILE_BYTES = 4_000_000
 MAX_RESULT_CHARS = 20_000
 BLOCK = 1 << 16
 AHEAD = 1 << 19  # how far past its window read_file counts lines
+FARTHEST = 1 << 28  # how far into a file it looks for start_line
 SNIFF = 8192  # a NUL in this many first bytes marks a binary file
 
 MALFORMED = "__malformed__"  # key under which `agent.parse_tool_calls` explains arguments it can't read
@@ -43,8 +46,8 @@ SKIPPED_DIRS = frozenset(
     ".tox .nox .eggs .ipynb_checkpoints .learn".split()
 )
 SECRET = re.compile(  # the tail: Windows takes "X. " and "X:stream" for X
-    r"(\.git|\.env(?!\.(example|sample|template|dist)$)(\..*)?|id_(rsa|dsa|ecdsa|ed25519)"
-    r"|.*\.(pem|key)|[._]netrc|\.npmrc|\.pypirc)[. ]*(:.*)?",
+    r"(\.git|\.env(?!\.(example|sample|template|dist)$)(\..*)?|id_(rsa|dsa|ecdsa|ed25519)(_sk)?|.*\.(pem|key|p12|pfx)"
+    r"|[._]netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|\.ssh|\.aws)(~|\.bak)?[. ]*(:.*)?",
     re.IGNORECASE | re.DOTALL,
 )
 OPEN_FLAGS = sum(getattr(os, flag, 0) for flag in ("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
@@ -58,6 +61,8 @@ def safe_resolve(repo_root: str | Path, path: str) -> Path:
     """
     root = Path(repo_root).resolve()
     try:
+        if len(path) > MAX_PATH:
+            raise ValueError("too long")
         target = Path(os.path.realpath(root / path))
     except (ValueError, OSError) as error:
         raise ValueError(f"{_shown(path)} is not a usable path") from error
@@ -74,28 +79,37 @@ def read_file(repo_root: str | Path, path: str, start_line: int = 1) -> str:
     Raises ValueError (outside, secret, binary, not a regular file, no such line) or OSError.
     """
     target = _allowed(repo_root, path)
-    if os.path.isdir(target):
-        raise IsADirectoryError(f"{_shown(path)} is a directory; list_directory shows what is in it")
-    if not os.path.isfile(target):
-        known = "is not a regular file" if os.path.exists(target) else "is not there; list_directory shows what is"
-        raise FileNotFoundError(f"{_shown(path)} {known}")
     if start_line < 1:
         raise ValueError(f"start_line counts from 1, not from {start_line}")
     try:
+        mode = os.stat(target).st_mode
+        if stat.S_ISDIR(mode):
+            raise ValueError(f"{_shown(path)} is a directory; list_directory shows what is in it")
+        if not stat.S_ISREG(mode):
+            raise ValueError(f"{_shown(path)} is not a regular file")
         with open(target, "rb") as file:
             if b"\0" in file.read(SNIFF):
                 raise ValueError(f"{_shown(path)} is a binary file of {os.path.getsize(target)} bytes")
             file.seek(0)
             return _window(file, start_line)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FileNotFoundError(f"{_shown(path)} is not there; list_directory shows what is") from error
     except OSError as error:
         raise OSError(f"cannot read {_shown(path)}: {error.strerror}") from error
 
 
 def _window(file: BinaryIO, first: int) -> str:
-    line, ended = 1, True
-    while line < first and (chunk := file.readline(BLOCK)):
-        ended = chunk.endswith(b"\n")
-        line += ended
+    line, ended, start = 1, True, 0
+    while line < first and (block := file.read(BLOCK)):
+        lines, ended = block.count(b"\n"), block.endswith(b"\n")
+        if line + lines >= first:
+            place = 0
+            for _ in range(first - line):
+                place = block.index(b"\n", place) + 1
+            file.seek(start + place)
+        line, start = min(line + lines, first), start + len(block)
+        if start > FARTHEST:
+            raise ValueError(f"line {first} lies more than {FARTHEST} bytes into the file; search_code finds a place")
     data = file.read(4 * READ_CHARS + 1)  # a character has four bytes at most
     if not data and first > 1:
         raise ValueError(f"start_line {first} is past the end: the file has {line - ended} lines")
@@ -118,7 +132,7 @@ def _window(file: BinaryIO, first: int) -> str:
 def list_directory(repo_root: str | Path, path: str = ".") -> str:
     """The names in a directory, sorted, one a line, directories with a trailing ``/``; 200 at most.
 
-    Raises ValueError (outside, under ``.git``) or OSError.
+    Raises ValueError (outside, secret) or OSError.
     """
     target = _allowed(repo_root, path)
     if not os.path.isdir(target):
@@ -274,6 +288,7 @@ TOOL_SCHEMAS = [
         query=("string", "one word or short piece of code to look for, such as def load_config"),
     ),
 ]
+PARAMETERS = {schema["function"]["name"]: schema["function"]["parameters"] for schema in TOOL_SCHEMAS}
 TYPES = {"string": str, "integer": int}
 
 
@@ -284,25 +299,37 @@ def dispatch_tool(name: str, arguments: dict, repo_root: str | Path) -> str:
     answered with ``Error: `` and how to put it right; unknown extra arguments are ignored. What the
     tool itself raises goes up to the caller.
     """
-    schema = next((tool["function"] for tool in TOOL_SCHEMAS if tool["function"]["name"] == name), None)
-    if schema is None:
+    return _as_text(_refusal(name, arguments) or TOOLS[name](repo_root, **_known(name, arguments)))
+
+
+def _refusal(name: str, arguments: dict) -> str | None:
+    """Why a call can't be run as asked, for the model, or None when it can."""
+    if name not in list(TOOLS):  # a list: what a model sends as a name needn't be hashable
         return f"Error: there is no tool {_shown(str(name))}; the tools are {', '.join(TOOLS)}"
-    properties, required = schema["parameters"]["properties"], schema["parameters"]["required"]
-    usage = f"call {name} with a JSON object such as " + json.dumps({key: "..." for key in required})
+    parameters = PARAMETERS[name]
+    usage = f"call {name} with a JSON object such as " + json.dumps({key: "..." for key in parameters["required"]})
     if MALFORMED in arguments:
         return f"Error: the arguments are not a JSON object: {arguments[MALFORMED]}. {usage}"
-    known = {}
-    for key, spec in properties.items():
+    for key in parameters["required"]:
+        if key not in arguments:
+            return f"Error: argument {key!r} is missing; {usage}"
+    for key, value in _known(name, arguments).items():
+        kind = parameters["properties"][key]["type"]
+        if type(value) is not TYPES[kind]:
+            return f"Error: argument {key!r} must be of type {kind}, not {json.dumps(value)[:MAX_LINE]}; {usage}"
+    return None
+
+
+def _known(name: str, arguments: dict) -> dict:
+    """The arguments that the tool has, without optional nulls, and whole floats as integers."""
+    parameters, known = PARAMETERS[name], {}
+    for key in parameters["properties"]:
         value = arguments.get(key)
         if isinstance(value, float) and value.is_integer():
             value = int(value)  # some providers send every number as a float
-        if value is None and key not in required:
-            continue
-        if type(value) is not TYPES[spec["type"]]:
-            got = f"is a {type(value).__name__}" if key in arguments else "is missing"
-            return f"Error: argument {key!r} must be a {spec['type']} and {got}; {usage}"
-        known[key] = value
-    return _as_text(TOOLS[name](repo_root, **known))
+        if value is not None or key in parameters["required"]:
+            known[key] = value
+    return known
 
 
 def _as_text(result: Any) -> str:

@@ -56,9 +56,9 @@ ESCAPES = [
     "settings.py/../../repo-evil/secret.txt", "..", "../", "./..", "..//", "/", "//", "/etc/passwd", "//etc/passwd",
     "/proc/self/environ", "../repo", "../missing", "../../../../../../../../../../etc/passwd",
 ]  # fmt: skip
-NOT_PATHS = ["a\0b", "\0", "\ud800", "x" * 5000, "a/" * 5000, "def f():\n    return 1\n" * 200]
+NOT_PATHS = ["a/" * 200_000, "a\0b", "\0", "\ud800", "x" * 5000, "a/" * 5000, "def f():\n    return 1\n" * 200]
 LITERAL = ["~/.ssh/id_rsa.pub", "$HOME/x", "%USERPROFILE%", "~", "..\\..\\etc\\passwd", "C:\\Windows\\win.ini",
-           "\\\\server\\share", ".. ", "settings.py "]  # fmt: skip
+           "\\\\server\\share", ".. ", *(["settings.py "] if os.name != "nt" else [])]  # fmt: skip
 
 
 @pytest.mark.parametrize("path", ESCAPES)
@@ -129,7 +129,8 @@ def test_the_root_may_be_a_link_relative_or_a_string(repo, monkeypatch):
 
 SECRETS = [".env", ".env.local", "config/.env.production", ".ENV", ".Env.local", "id_rsa", "ID_RSA", "id_ed25519",
            "x.pem", "X.PEM", "tls/server.key", ".netrc", "_netrc", ".npmrc", ".pypirc", ".git/config", ".GIT/config",
-           ".env.", "id_rsa.", ".env:stream"]  # fmt: skip
+           ".env.", "id_rsa.", ".env:stream", ".env~", "id_rsa.bak", "id_ed25519_sk", "cert.p12", ".git-credentials",
+           ".ssh/config", ".aws/credentials"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SECRETS)
@@ -142,8 +143,9 @@ def test_a_secret_stays_closed_to_all_three_tools(repo, name):
         seen = ask(repo, "read_file", path=path)
         assert seen.startswith("Error: ") and SENTINEL not in seen
     assert "no line holds" in ask(repo, "search_code", query=SENTINEL)
-    shown = Path(name).parts[0] if ".git" in name.lower() else Path(name).name
-    folder = "." if ".git" in name.lower() else str(Path(name).parent)
+    closed = Path(name).parts[0].lower() in (".git", ".ssh", ".aws")
+    shown = Path(name).parts[0] if closed else Path(name).name
+    folder = "." if closed else str(Path(name).parent)
     assert any(line.rstrip("/") == shown for line in ask(repo, "list_directory", path=folder).splitlines())
 
 
@@ -260,6 +262,23 @@ def test_a_huge_file_costs_no_more_than_its_window(repo):
     seen = read_file(repo, "huge.txt")
     assert time.process_time() - start < 0.2
     assert "at least" in seen and len(seen) < 17_000
+
+
+def test_a_far_line_is_reached_in_blocks(repo):
+    write(repo / "far.txt", b"row\n" * 5_000_000 + b"last\n")
+    start = time.process_time()
+    assert read_file(repo, "far.txt", 5_000_001) == "last\n"
+    assert time.process_time() - start < 1
+    assert read_file(repo, "far.txt", 4_999_999).startswith("row\nrow\nlast\n")
+    with pytest.raises(ValueError, match="the file has 5000001 lines"):
+        read_file(repo, "far.txt", 5_000_002)
+
+
+def test_a_line_beyond_reach_is_an_error(repo, monkeypatch):
+    monkeypatch.setattr(tools, "FARTHEST", 100_000)
+    write(repo / "far.txt", b"row\n" * 100_000)
+    assert "lies more than 100000 bytes into the file" in ask(repo, "read_file", path="far.txt", start_line=90_000)
+    assert ask(repo, "read_file", path="far.txt", start_line=1000).startswith("row")
 
 
 # --- list_directory ---------------------------------------------------------------------------------
@@ -415,12 +434,13 @@ def test_an_unknown_tool_is_answered_with_the_names_that_exist(repo, name):
                                        {"path": True}])  # fmt: skip
 def test_a_missing_or_ill_typed_argument_is_named(repo, arguments):
     seen = dispatch_tool("read_file", arguments, repo)
-    assert seen.startswith("Error: argument 'path' must be a string") and '{"path": "..."}' in seen
+    wanted = "must be of type string, not " if "path" in arguments else "is missing"
+    assert seen.startswith(f"Error: argument 'path' {wanted}") and '{"path": "..."}' in seen
 
 
 @pytest.mark.parametrize("start", ["2", True, 2.5, [], "x"])
 def test_an_ill_typed_optional_argument_is_named_too(repo, start):
-    assert "'start_line' must be a integer" in dispatch_tool("read_file", {"path": "settings.py", "start_line": start}, repo)
+    assert f"'start_line' must be of type integer, not {json.dumps(start)}" in dispatch_tool("read_file", {"path": "settings.py", "start_line": start}, repo)
 
 
 @pytest.mark.parametrize("start", [None, 1, 1.0])
@@ -432,6 +452,12 @@ def test_arguments_that_are_no_object_are_never_run(repo):
     seen = dispatch_tool("list_directory", {MALFORMED: "broken at column 3"}, repo)
     assert seen.startswith("Error: the arguments are not a JSON object: broken at column 3")
     assert "settings.py" not in seen
+
+
+def test_the_key_for_malformed_arguments_cannot_be_smuggled_in(repo):
+    seen = ask(repo, "read_file", path="settings.py", **{MALFORMED: "\ud800" + "x" * 100_000})
+    assert seen.startswith("Error: the arguments") and len(seen) < 1000
+    seen.encode()
 
 
 def test_no_argument_reaches_the_sandbox_parameter(repo, outside):
