@@ -15,6 +15,7 @@ exit codes:
 # Role: provided. The orchestrator: system prompt, live `complete`, budget, trace, answer and score.
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -26,8 +27,8 @@ from typing import Any, TextIO
 
 import agent
 from agent import RunResult, get_field, run_agent, wire_messages
-from config import OFFLINE_MODEL, Config, ProviderError, call_provider, load_config, load_litellm, missing_key
-from evaluate import Trace, evaluate_run
+from config import OFFLINE_MODEL, Config, ProviderError, call_provider, load_config, load_litellm, model_problem
+from evaluate import Trace, evaluate_run, printable, redact
 from safety import BudgetTracker, detect_stuck
 from tools import list_directory
 
@@ -56,7 +57,7 @@ def make_complete(config: Config) -> Callable[[list, list], Any]:
     ``completion_tokens``) and ``cost`` in USD, None when unknown. Raises ProviderError.
     """
     litellm = load_litellm()
-    if config.model.startswith("offline/"):
+    if config.model == OFFLINE_MODEL:
         from lab.keyword_model import register
 
         register(litellm)
@@ -139,10 +140,10 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def tell(text: str, stream: TextIO) -> None:
-    """Print at once; when nobody reads any more (``| head``), end the run as Ctrl-C does."""
+    """Print at once; when nobody can read it (``| head``, a full disk), end the run as Ctrl-C does."""
     try:
-        print(text, file=stream, flush=True)
-    except BrokenPipeError:
+        print(printable(text), file=stream, flush=True)
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         raise KeyboardInterrupt from None
 
@@ -154,13 +155,12 @@ def configure(options: argparse.Namespace) -> Config:
     config = replace(load_config(), **{field: value for field, value in given.items() if value is not None})
     if missing := missing_milestone():
         raise ValueError(f"a milestone is missing: {missing} (python -m learn shows the way)")
-    if key := missing_key(config.model):
-        raise ValueError(f"the model {config.model} needs {key}; set it in the environment or in .env")
+    if problem := model_problem(config.model):
+        raise ValueError(problem)
     try:
-        os.listdir(config.repo_root)
+        list_directory(config.repo_root)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ValueError(f"the repository {config.repo_root!r} can't be read: {reason}") from error
+        raise ValueError(f"the repository {config.repo_root!r} can't be read: {error}") from error
     return config
 
 
@@ -206,12 +206,14 @@ def run(options: argparse.Namespace, config: Config, loop: Callable[..., RunResu
         judged = {True: "yes", False: "no", None: "not judged (no --expect)"}[score["completed"]]
         steps = f"{result.steps} (optimal: {options.optimal_steps}), efficiency: {score['efficiency']:.2f}"
         tell(f"\nanswer: {answered or '(none)'}\n\nstop_reason: {stopped}\ncompleted: {judged}", sys.stdout)
-        tell(f"steps: {steps}\ntool calls: {score['tool_calls']}, tokens: {result.tokens}", sys.stdout)
+        cost = "unknown" if trace.cost is None else f"${trace.cost:.4f}"
+        tell(f"steps: {steps}\ntool calls: {score['tool_calls']}, tokens: {result.tokens}, cost: {cost}", sys.stdout)
     return 0 if answered and score["completed"] is not False else 1
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line ``argv`` (default: the process's own) and return the exit code."""
+    sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")
     options = parse_arguments(argv)
@@ -223,21 +225,26 @@ def main(argv: list[str] | None = None) -> int:
         if options.trace:
             Path(options.trace).parent.mkdir(parents=True, exist_ok=True)
             trace.file = open(options.trace, "x", encoding="utf-8")  # x: an earlier run is kept
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    except (ValueError, OSError, ImportError) as error:
+        return _end(trace, 2, f"error: {error}")
     try:
         return run(options, config, loop, trace)
     except ProviderError as error:
-        code, sentence = 3, f"error: {error}"
+        return _end(trace, 3, f"error: {redact(str(error))}", options.quiet)
+    except ImportError as error:
+        return _end(trace, 2, f"error: {error}; code/requirements.txt lists what has to be installed")
+    except NotImplementedError as error:
+        return _end(trace, 2, f"error: an exercise is missing: {error}")
     except KeyboardInterrupt:
-        code, sentence = 130, f"interrupted; steps so far: {trace.steps}, tokens: {trace.tokens}"
-    finally:
-        if trace.file:
-            trace.file.close()
-    if options.quiet and trace.steps:
-        print(*trace.lines, sep="\n", file=sys.stderr)
-    print(sentence, file=sys.stderr)
+        told = f"interrupted; steps so far: {trace.steps}, tokens: {trace.tokens}"
+        return _end(trace, 130, told, options.quiet)
+
+
+def _end(trace: Trace, code: int, sentence: str, hidden: bool = False) -> int:
+    if trace.file:
+        trace.file.close()
+    with contextlib.suppress(KeyboardInterrupt):
+        tell("\n".join([*(trace.lines if hidden and trace.steps else ()), sentence]), sys.stderr)
     return code
 
 

@@ -5,14 +5,13 @@ project's own. Settings come from the environment, and from the first ``.env`` i
 above, which `load_config` reads; what is set in the environment wins over the file.
 """
 
+import email.utils
 import math
 import os
 import re
 import time
 from dataclasses import dataclass
 from typing import Any
-
-from dotenv import find_dotenv, load_dotenv
 
 # --- provider block: canonical, do not edit -------------------------------------------------------
 OFFLINE_MODEL = "offline/keyword"
@@ -24,13 +23,13 @@ PROVIDER_DEFAULTS = [
     ("ANTHROPIC_API_KEY", "claude-haiku-5-5"),
     ("OPENAI_API_KEY", "gpt-6-luna"),
 ]
-KEY_OF_PREFIX = {
-    "groq/": "GROQ_API_KEY",
-    "anthropic/": "ANTHROPIC_API_KEY",
-    "claude": "ANTHROPIC_API_KEY",
-    "openai/": "OPENAI_API_KEY",
-    "gpt-": "OPENAI_API_KEY",
-    "gemini/": "GEMINI_API_KEY",
+KEYS_OF_PREFIX = {  # one of them is enough
+    "groq/": ("GROQ_API_KEY",),
+    "anthropic/": ("ANTHROPIC_API_KEY",),
+    "claude": ("ANTHROPIC_API_KEY",),
+    "openai/": ("OPENAI_API_KEY",),
+    "gpt-": ("OPENAI_API_KEY",),
+    "gemini/": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
 }
 
 
@@ -51,7 +50,8 @@ def default_model() -> str:
     if named := _setting("LLM_MODEL") or _setting("CHATBOT_MODEL"):
         return named
     if _use_ollama():
-        return _setting("OLLAMA_MODEL", OLLAMA_CHAT_DEFAULT)
+        model = _setting("OLLAMA_MODEL", OLLAMA_CHAT_DEFAULT)
+        return model if model.startswith(("ollama_chat/", "ollama/")) else f"ollama_chat/{model}"
     return next((model for key, model in PROVIDER_DEFAULTS if _setting(key)), OFFLINE_MODEL)
 
 
@@ -60,10 +60,18 @@ def default_embedding_model() -> str:
     return _setting("OLLAMA_EMBED_MODEL", OLLAMA_EMBED_DEFAULT) if _use_ollama() else EMBED_DEFAULT
 
 
-def missing_key(model: str) -> str | None:
-    """The environment variable that ``model`` needs and that isn't set, or None."""
-    key = next((key for prefix, key in KEY_OF_PREFIX.items() if model.startswith(prefix)), None)
-    return key if key and not _setting(key) else None
+def model_problem(model: str) -> str | None:
+    """Why ``model`` can't be asked, in a sentence (a key that is missing, a name that is none), or None."""
+    if not model.strip():
+        return "the name of the model is blank"
+    if model.startswith("offline/") and model != OFFLINE_MODEL:
+        return f"{model} doesn't exist; the built-in model is {OFFLINE_MODEL}"
+    if model.startswith("ollama/"):
+        return f"{model} would lose its tool calls; use ollama_chat/{model.removeprefix('ollama/')}"
+    keys = next((keys for prefix, keys in KEYS_OF_PREFIX.items() if model.startswith(prefix)), ())
+    if keys and not any(_setting(key) for key in keys):
+        return f"the model {model} needs {' or '.join(keys)}; set it in the environment or in .env"
+    return None
 
 
 # --- calling the provider --------------------------------------------------------------------------
@@ -90,7 +98,7 @@ def load_litellm() -> Any:
 
 
 def call_provider(litellm: Any, **request: Any) -> Any:
-    """``litellm.completion(**request)``, with a time-out and a bounded number of tries.
+    """``litellm.completion(**request)``, with a time-out for each wait and a bounded number of tries.
 
     Tries again after rate limits, time-outs, overload and lost connections, waiting as long as the
     provider asks. Raises ProviderError, with the first line of the provider's error.
@@ -104,22 +112,26 @@ def call_provider(litellm: Any, **request: Any) -> Any:
         except Exception as error:
             wait = seconds_to_wait(error, attempt)
             if attempt == TRIES or wait is None:
-                first_line = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-                raise ProviderError(f"the model {request['model']} can't be asked: {first_line}") from error
+                reason = str(error).partition("Traceback")[0].strip().rstrip(" -") or type(error).__name__
+                raise ProviderError(f"the model {request['model']} failed: {reason.splitlines()[0][:300]}") from error
             time.sleep(wait)
 
 
 def seconds_to_wait(error: Exception, attempt: int) -> float | None:
     """Seconds to wait after the failed ``attempt`` (1 is the first), or None when it would fail again."""
     status, text = getattr(error, "status_code", None), str(error).lower()
-    passing = isinstance(error, TimeoutError) or status in (408, 429, 502, 503, 504, 529)
+    passing = isinstance(error, TimeoutError) or status in (408, 429, *range(502, 505), *range(520, 530))
     if status == 500:  # a lost connection, too; but a history that the server can't parse stays so
         passing = not re.search(r"pars|json|template|tool_call|credential|api.?key", text)
-    if not passing or "too large" in text or "quota" in text:
+    if not passing or "too large" in text or "insufficient_quota" in text:
         return None
     asked = str((getattr(error, "litellm_response_headers", None) or {}).get("retry-after", ""))
-    wait = float(asked) if re.fullmatch(r"\d+(\.\d+)?", asked) else 2.0 ** (attempt - 1)
-    return wait if wait <= LONGEST_WAIT_SECONDS else None
+    try:
+        wait = float(asked) if asked else 2.0 ** (attempt - 1)
+    except ValueError:  # a date, then
+        date = email.utils.parsedate_tz(asked)
+        wait = email.utils.mktime_tz(date) - time.time() if date else 2.0 ** (attempt - 1)
+    return max(0.0, wait) if wait <= LONGEST_WAIT_SECONDS else None
 
 
 # --- this project ---------------------------------------------------------------------------------
@@ -140,6 +152,8 @@ def load_config() -> Config:
 
     Raises ValueError, which names the variable, for a value that isn't a number of the right kind.
     """
+    from dotenv import find_dotenv, load_dotenv  # the tests of the core need no package but pytest
+
     try:
         load_dotenv(find_dotenv())
     except (OSError, ValueError) as error:

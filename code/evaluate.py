@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from agent import RunResult, describe_error, estimate_tokens, parse_tool_calls
+from agent import RunResult, describe_error, estimate_tokens, get_field, parse_tool_calls
 from safety import Action
 
 
@@ -48,22 +48,34 @@ def evaluate_run(result: RunResult, expected: dict) -> dict:
 SHOWN_LINES = 6
 SHOWN_CHARS = 160
 KEPT_CHARS = 2000
+SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASSW|CRED|(DATABASE|DB|REDIS|MONGO).*_UR[IL]", re.IGNORECASE)
+
+
+def redact(text: str) -> str:
+    """``text`` without the values of environment variables that are named like secrets."""
+    secrets = (value for name, value in os.environ.items() if SECRET_NAME.search(name) and len(value) >= 8)
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "[secret]")
+    return text
+
+
+def printable(text: str) -> str:
+    """``text`` as a terminal may show it: no control characters but the newline."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
 class Trace:
     """Watches a run through its two seams: tells it to a person as it happens, and to a file.
 
     ``show`` gets each line, which `lines` keeps. ``file``, when given, gets one JSON event a line,
-    flushed before and after each model call and tool call; values of environment variables that
-    look like secrets never reach it.
+    flushed before and after each model call and tool call, the environment's secrets taken out.
     """
 
     def __init__(self, show: Callable[[str], None], file: TextIO | None = None) -> None:
         self.show, self.file, self.lines = show, file, []
         self.steps = self.tokens = 0
+        self.cost: float | None = 0.0
         self.start = time.monotonic()
-        named = re.compile("KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
-        self.secrets = [value for name, value in os.environ.items() if named.search(name) and len(value) >= 8]
 
     def event(self, kind: str, **data: Any) -> None:
         """Write one event: its ``kind``, the seconds since the start, the step, and ``data``."""
@@ -79,18 +91,17 @@ class Trace:
 
     def _safe(self, value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: self._safe(item) for key, item in value.items()}
+            return {redact(str(key)): self._safe(item) for key, item in value.items()}
         if isinstance(value, list):
             return [self._safe(item) for item in value]
-        if isinstance(value, str):
-            for secret in self.secrets:
-                value = value.replace(secret, "[secret]")
-            return value if len(value) <= KEPT_CHARS else f"{value[:KEPT_CHARS]}[{len(value) - KEPT_CHARS} more]"
-        return value if isinstance(value, (int, float, type(None))) else str(value)
+        text = redact(str(value))
+        if text == str(value) and isinstance(value, (int, float, type(None))):
+            return value
+        return text if len(text) <= KEPT_CHARS else f"{text[:KEPT_CHARS]}[{len(text) - KEPT_CHARS} more]"
 
     def say(self, line: str) -> None:
-        """Tell a person one line, made safe for a terminal."""
-        line = "".join(c if c.isprintable() else " " for c in line)
+        """Tell a person one line."""
+        line = printable(line)
         self.lines.append(line)
         self.show(line)
 
@@ -113,6 +124,8 @@ class Trace:
                 self.event("model_error", error=describe_error(error))
                 raise
             used = estimate_tokens(message)
+            cost = get_field(message, "cost")
+            self.cost = None if None in (cost, self.cost) else self.cost + cost
             self.steps, self.tokens = self.steps + 1, self.tokens + used
             calls = [{"tool": call.name, "arguments": call.arguments} for call in parse_tool_calls(message)]
             self.event("model_reply", tokens=used, content=message.content, calls=calls)

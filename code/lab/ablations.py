@@ -3,7 +3,7 @@
     python -m lab break                                 every experiment, as tables
     python -m lab break no-stuck single-call            these two
     python -m lab break --write                         and put the tables into FAILURE_ANALYSIS.md
-    python -m lab break single-call --model NAME        on a language model (offline/keyword can't read a prompt)
+    python -m lab break single-call --model NAME        on a language model
 
 The agent is yours: each experiment runs `agent.run_agent` as it is in this folder, and takes a guard
 away from outside, through a seam. The model is a script, so that the only difference between two rows

@@ -13,7 +13,7 @@ from typing import Any
 
 from agent import RunResult, estimate_tokens, run_agent
 from agent_app import build_messages, make_complete
-from config import ProviderError, load_config, missing_key
+from config import ProviderError, load_config, model_problem
 from evaluate import evaluate_run
 from lab.sample_repo import sample_files
 from lab.script import Script, Turns, call
@@ -105,8 +105,8 @@ class Live:
 def open_live(model: str) -> Live:
     """Get ``model`` ready. Raises ValueError, one sentence, when its key or a setting is missing."""
     config = replace(load_config(), model=model)
-    if key := missing_key(model):
-        raise ValueError(f"the model {model} needs {key}; set it in the environment or in .env")
+    if problem := model_problem(model):
+        raise ValueError(problem)
     return Live(model, make_complete(config), config.max_steps, config.token_budget)
 
 

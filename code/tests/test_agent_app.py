@@ -110,17 +110,38 @@ def test_json_prints_one_object(play):
     assert json.loads(play(turn(text="x"), flags=["--json"])[1])["evaluation"]["completed"] is None
 
 
-def test_output_of_a_model_cannot_drive_the_terminal(play, repo):
-    (repo / "evil.txt").write_text("\x1b[2J\x07 wiped")
-    out = play(turn(call("read_file", {"path": "evil.txt"})), turn(text="ok"))[1]
-    assert "wiped" in out and "\x1b" not in out and "\x07" not in out
+EVIL = "\x1b[2J\x07 wiped"
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [turn(call("read_file", {"path": "evil.txt"})), turn(text="ok")],
+        [turn(text=EVIL)],
+        [turn(call(EVIL, {}))] * 3,
+        [ProviderError(EVIL)],
+    ],
+    ids=["tool result", "answer", "tool name", "provider's error"],
+)
+@pytest.mark.parametrize("flags", [[], ["--quiet"]], ids=["plain", "quiet"])
+def test_nothing_from_outside_can_drive_the_terminal(play, repo, turns, flags):
+    (repo / "evil.txt").write_text(EVIL)
+    _, out, err = play(*turns, flags=flags)
+    assert "\x1b" not in out + err and "\x07" not in out + err
+
+
+def test_the_cost_is_told_or_said_to_be_unknown(play):
+    first, last = looks_then_answers()
+    assert "cost: unknown" in play(first, last)[1]
+    first.cost, last.cost = 0.001, 0.0005
+    assert "cost: $0.0015" in play(first, last)[1]
 
 
 # --- what goes wrong --------------------------------------------------------------------------------
 def test_a_failing_provider_is_a_sentence_after_the_trace(play):
     first = turn(call("list_directory", {}))
-    code, out, err = play(first, ProviderError("the model m can't be asked: gone"))
-    assert code == 3 and "step 1" in out and err == "error: the model m can't be asked: gone\n"
+    code, out, err = play(first, ProviderError("the model m failed: gone"))
+    assert code == 3 and "step 1" in out and err == "error: the model m failed: gone\n"
     code, out, err = play(first, ProviderError("gone"), flags=["--quiet"])
     assert (code, out) == (3, "") and "step 1" in err, "what was learnt before the failure is shown"
 
@@ -151,10 +172,11 @@ BAD = [
     (["x", "--max-usd", "-1", "--model", "ollama_chat/x"], {}, "error: "),
     (["x", "--quiet", "--json"], {}, "not allowed with"),
     (["x", "--nonsense"], {}, "unrecognized arguments"),
-    (["x", "--repo", "no/such/folder"], {}, "can't be read: No such file"),
+    (["x", "--repo", "no/such/folder"], {}, "can't be read: "),
     (["x", "--repo", str(APP)], {}, "can't be read: "),
-    (["x", "--repo", "a\x00b"], {}, "embedded null"),
+    (["x", "--repo", "a\x00b"], {}, "can't be read: "),
     (["x", "--model", "groq/x"], {}, "needs GROQ_API_KEY"),
+    (["x", "--model", ""], {}, "name of the model is blank"),
     (["x"], {"AGENT_MAX_STEPS": "ten"}, "AGENT_MAX_STEPS must be a whole number"),
     (["x", "--trace", str(APP / "t.jsonl")], {}, "error: "),
 ]
@@ -213,9 +235,30 @@ def test_a_missing_method_is_named_too(monkeypatch, play, name):
     assert play()[0] == 2
 
 
+def test_output_that_nobody_can_read_ends_the_run_in_a_sentence(tmp_path):
+    where = {"cwd": APP.parent, "env": os.environ | {"LLM_MODEL": "ollama_chat/x", "OLLAMA_API_BASE": "http://127.0.0.1:1"}}
+    command = [sys.executable, str(APP), "x"]
+    with open(os.devnull) as unwritable:  # opened for reading: every write fails
+        done = subprocess.run(command, stdout=unwritable, stderr=subprocess.PIPE, text=True, **where)
+        assert done.returncode == 130 and done.stderr == "interrupted; steps so far: 0, tokens: 0\n"
+        done = subprocess.run([*command, "--repo", "nope"], stderr=unwritable, **where)
+        assert done.returncode == 2
+
+
+def test_a_missing_package_is_named(monkeypatch, repo, capsys):
+    monkeypatch.setitem(sys.modules, "litellm", None)
+    assert main(["x", "--repo", str(repo)]) == 2
+    assert "litellm" in (err := capsys.readouterr().err) and "requirements.txt" in err
+
+
+def test_a_key_never_reaches_the_terminal(monkeypatch, play):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-verysecretkey123")
+    assert "verysecret" not in play(ProviderError("Incorrect API key provided: sk-verysecretkey123"))[2]
+
+
 # --- the trace as a file ----------------------------------------------------------------------------
 def test_the_trace_file_holds_every_event_and_no_secret(monkeypatch, play, repo, tmp_path):
-    monkeypatch.setenv("MY_API_KEY", "hunter2-hunter2")
+    monkeypatch.setattr(agent_app, "load_config", lambda: monkeypatch.setenv("MY_API_KEY", "hunter2-hunter2") or Config())
     (repo / "leak.txt").write_text("password hunter2-hunter2 and " + "x" * 9000)
     file = tmp_path / "runs" / "run.jsonl"
     turns = [turn(call("read_file", {"path": "leak.txt"}), call("read_file", {"path": "nope"})), turn(text="done")]
@@ -332,7 +375,7 @@ def test_a_rate_limit_is_waited_out_and_a_wrong_key_is_not(live):
 def test_a_server_that_is_down_is_one_sentence(live):
     with ScriptedServer() as server:
         pass
-    with pytest.raises(ProviderError, match="openai/local can't be asked") as caught:
+    with pytest.raises(ProviderError, match="openai/local failed") as caught:
         live(server)
     assert "\n" not in str(caught.value)
 

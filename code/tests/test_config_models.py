@@ -18,7 +18,7 @@ import pytest
 import config
 from config import (
     OFFLINE_MODEL, OLLAMA_CHAT_DEFAULT, OLLAMA_EMBED_DEFAULT, PROVIDER_DEFAULTS, TRIES, Config, ProviderError,
-    call_provider, default_embedding_model, default_model, load_config, missing_key, seconds_to_wait,
+    call_provider, default_embedding_model, default_model, load_config, model_problem, seconds_to_wait,
 )  # fmt: skip
 
 MAP_FILE = "model_prices_and_context_window_backup.json"
@@ -76,6 +76,7 @@ def test_the_drift_guard_notices_what_it_is_for():
         ({"USE_OLLAMA": "1", "GROQ_API_KEY": "k"}, OLLAMA_CHAT_DEFAULT),
         ({"USE_OLLAMA": "Yes", "OLLAMA_MODEL": "ollama_chat/x"}, "ollama_chat/x"),
         ({"USE_OLLAMA": "on"}, OLLAMA_CHAT_DEFAULT),
+        ({"USE_OLLAMA": "1", "OLLAMA_MODEL": "llama3.2"}, "ollama_chat/llama3.2"),
         ({"USE_OLLAMA": "0", "GROQ_API_KEY": "k"}, "groq/openai/gpt-oss-120b"),
         ({"USE_OLLAMA": "false"}, OFFLINE_MODEL),
         ({"GROQ_API_KEY": "k", "ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}, "groq/openai/gpt-oss-120b"),
@@ -109,12 +110,28 @@ def test_embedding_model(monkeypatch):
     ],
 )  # fmt: skip
 def test_a_missing_key_is_named(monkeypatch, model, key):
-    assert missing_key(model) == key
-    if key:
-        monkeypatch.setenv(key, "  ")
-        assert missing_key(model) == key
-        monkeypatch.setenv(key, "k")
-        assert missing_key(model) is None
+    if key is None:
+        assert model_problem(model) is None
+        return
+    assert f"needs {key}" in model_problem(model)
+    monkeypatch.setenv(key, "  ")
+    assert f"needs {key}" in model_problem(model)
+    monkeypatch.setenv(key, "k")
+    assert model_problem(model) is None
+
+
+def test_one_of_two_keys_is_enough(monkeypatch):
+    monkeypatch.setenv("GOOGLE_API_KEY", "k")
+    assert model_problem("gemini/x") is None
+
+
+@pytest.mark.parametrize(
+    "model, words",
+    [("", "blank"), (" ", "blank"), ("offline/other", "built-in model is offline/keyword"), ("offline/", "built-in"),
+     ("ollama/llama3.2", "use ollama_chat/llama3.2")],
+)  # fmt: skip
+def test_a_name_that_is_no_model_is_told(model, words):
+    assert words in model_problem(model)
 
 
 # --- load_config ------------------------------------------------------------------------------------
@@ -146,7 +163,7 @@ def test_a_value_that_is_no_such_number_is_named(monkeypatch, name, value):
 def test_dotenv_is_read_and_the_environment_wins(monkeypatch, tmp_path):
     (tmp_path / ".env").write_text("AGENT_MAX_STEPS=7\nAGENT_TOKEN_BUDGET=8\n")
     monkeypatch.delenv("PYTHON_DOTENV_DISABLED", raising=False)
-    monkeypatch.setattr(config, "find_dotenv", lambda: str(tmp_path / ".env"))
+    monkeypatch.setattr("dotenv.find_dotenv", lambda: str(tmp_path / ".env"))
     monkeypatch.setenv("AGENT_MAX_STEPS", "3")
     monkeypatch.setenv("AGENT_TOKEN_BUDGET", "")  # so that the test's end takes back what load_dotenv sets
     monkeypatch.delenv("AGENT_TOKEN_BUDGET")
@@ -157,7 +174,7 @@ def test_dotenv_is_read_and_the_environment_wins(monkeypatch, tmp_path):
 def test_a_broken_dotenv_is_one_sentence(monkeypatch, tmp_path):
     (tmp_path / ".env").write_bytes(b"A=\xff\xfe\n")
     monkeypatch.delenv("PYTHON_DOTENV_DISABLED", raising=False)
-    monkeypatch.setattr(config, "find_dotenv", lambda: str(tmp_path / ".env"))
+    monkeypatch.setattr("dotenv.find_dotenv", lambda: str(tmp_path / ".env"))
     with pytest.raises(ValueError, match=r"\.env can't be read"):
         load_config()
 
@@ -187,8 +204,9 @@ class Failure(Exception):
     [
         (Failure(429), 2.0), (Failure(429, retry_after="7"), 7.0), (Failure(429, retry_after="0.5"), 0.5),
         (Failure(429, retry_after="3600"), None), (Failure(429, retry_after="soon"), 2.0),
-        (Failure(429, "insufficient_quota"), None), (Failure(429, "Request too large for model"), None),
-        (Failure(408), 2.0), (Failure(502), 2.0), (Failure(503), 2.0), (Failure(529, "overloaded"), 2.0),
+        (Failure(429, "insufficient_quota"), None), (Failure(429, "exceeded your current quota"), 2.0),
+        (Failure(429, retry_after="Thu, 01 Jan 1970 00:00:00 GMT"), 0.0), (Failure(429, retry_after="Thu, 01 Jan 2099 00:00:00 GMT"), None), (Failure(429, "Request too large for model"), None),
+        (Failure(408), 2.0), (Failure(502), 2.0), (Failure(503), 2.0), (Failure(529, "overloaded"), 2.0), (Failure(524), 2.0),
         (Failure(500, "Connection error."), 2.0), (TimeoutError("the reply holds no choice"), 2.0),
         (Failure(500, "Failed to parse tool call arguments as JSON"), None), (Failure(500, "Missing credentials"), None),
         (Failure(400), None), (Failure(401), None), (Failure(403), None), (Failure(404), None), (Failure(422), None),
@@ -235,7 +253,13 @@ def test_tries_are_bounded_and_the_error_is_one_line(monkeypatch):
     provider = Provider(*[Failure(429, "slow down\nTraceback (most recent call last)")] * 10)
     with pytest.raises(ProviderError) as caught:
         call_provider(provider, model="m")
-    assert str(caught.value) == "the model m can't be asked: slow down" and len(provider.requests) == TRIES
+    assert str(caught.value) == "the model m failed: slow down" and len(provider.requests) == TRIES
+
+
+@pytest.mark.parametrize("text", ["", " - ", "Invalid reply Traceback (most recent call last):"])
+def test_an_error_that_says_nothing_is_told_by_its_kind(text):
+    with pytest.raises(ProviderError, match="the model m failed: (Failure|Invalid reply)$"):
+        call_provider(Provider(Failure(400, text)), model="m")
 
 
 def test_a_lasting_failure_is_not_tried_again():
