@@ -452,11 +452,21 @@ NO_ANSWER = Idea(
 )
 
 
+ITSELF = Idea("A result counts its own run: what the tracker had counted before belongs to another.", "3.3")
+
+
 class NeverObjects(BudgetTracker):
     """A tracker that doesn't police its ceilings."""
 
     def over_budget(self):
         return None
+
+
+class NeverCounts(BudgetTracker):
+    """A tracker that forgets what it is told."""
+
+    def tick(self, tokens_used):
+        pass
 
 
 class TestM3StopReasons:
@@ -473,9 +483,14 @@ class TestM3StopReasons:
         run = play(repo, *DIFFERENT, budget=BudgetTracker(max_steps, 10_000), because=NO_MORE)
         run.check("the calls of the model", len(run.model.sent), max_steps)
 
-    def test_a_run_that_nobody_polices_ends(self, repo):
-        run = play(repo, *DIFFERENT, budget=NeverObjects(4, 10_000), because=BACKSTOP)
+    @pytest.mark.parametrize("tracker", [NeverObjects, NeverCounts])
+    def test_a_run_that_nobody_polices_ends(self, repo, tracker):
+        run = play(repo, *DIFFERENT, budget=tracker(4, 10_000), because=BACKSTOP)
         run.check("the calls of the model", len(run.model.sent), 4)
+
+    def test_a_second_run_on_one_tracker_counts_itself_only(self, repo):
+        used = BudgetTracker(9, 10_000, steps=2, tokens=300)
+        play(repo, turn(text="French", tokens=40), budget=used, because=ITSELF).ends("answered", steps=1, tokens=40)
 
     @pytest.mark.parametrize(
         ("stop_reason", "turns", "budget"),

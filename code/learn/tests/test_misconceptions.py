@@ -106,7 +106,7 @@ def over_budget(self):
 """,
     ),
     right(
-        "with the tracker as the bound and the count",
+        "with the tracker's own counts",
         "M3",
         "run_agent",
         """
@@ -124,7 +124,7 @@ def run_agent(messages, repo_root, complete, budget, *, tools=TOOL_SCHEMAS, stuc
             stop_reason=reason,
         )
 
-    while budget.steps < budget.max_steps:
+    for _ in range(budget.max_steps):
         message = complete(messages=messages, tools=tools)
         budget.tick(estimate_tokens(message))
         if not (calls := parse_tool_calls(message)):
