@@ -35,7 +35,6 @@ MAX_PATH = 4096
 MAX_FILE_BYTES = 4_000_000
 MAX_RESULT_CHARS = 20_000
 BLOCK = 1 << 16
-AHEAD = 1 << 19  # how far past its window read_file counts lines
 FARTHEST = 1 << 28  # how far into a file it looks for start_line
 SNIFF = 8192  # a NUL in this many first bytes marks a binary file
 
@@ -119,14 +118,11 @@ def _window(file: BinaryIO, first: int) -> str:
     if len(data) <= 4 * READ_CHARS and len(text) <= READ_CHARS:
         return text or "(empty file)"
     shown = text[: text.rfind("\n", 0, READ_CHARS) + 1]
-    cut = "" if shown else f", cut after {READ_CHARS} characters"
-    shown = shown or text[:READ_CHARS] + "\n"
-    last = first + shown.count("\n") - 1
-    rest = file.read(AHEAD)
-    total = first - 1 + data.count(b"\n") + rest.count(b"\n") + (not (rest or data).endswith(b"\n"))
-    ahead = len(rest) == AHEAD  # there may be more than was counted
-    more = f"; go on with start_line={last + 1}" if last < total or ahead else ""
-    return f"{shown}[lines {first} to {last} of {'at least ' * ahead}{total}{cut}{more}]"
+    if not shown:
+        cut = f"[line {first} is cut after {READ_CHARS} characters; go on with start_line={first + 1}]"
+        return f"{text[:READ_CHARS]}\n{cut}"
+    after = first + shown.count("\n")
+    return f"{shown}[lines {first} to {after - 1}; there are more, go on with start_line={after}]"
 
 
 def list_directory(repo_root: str | Path, path: str = ".") -> str:
