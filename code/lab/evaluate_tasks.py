@@ -25,11 +25,13 @@ from agent import run_agent
 from agent_app import build_messages, configure, make_complete
 from config import Config, ProviderError
 from evaluate import evaluate_run
-from lab.reports import compare, report
+from lab.reports import compare, document_tables, report
+from lab.tables import write_tables
 from safety import BudgetTracker
 
 TASKS = Path(__file__).with_name("tasks.jsonl")
 PROJECT = Path(__file__).resolve().parents[2]
+DOCUMENT = PROJECT / "EVALUATION.md"
 FIELDS = {
     "id": str, "task": str, "repo": str, "answer_contains": str,
     "optimal_steps": int, "agent_needed": bool, "why": str,
@@ -229,6 +231,12 @@ def main(argv: list[str]) -> int:
             print(compare(*(read_records(Path(name)) for name in options.compare)))
             return 0
         known = load_tasks(options.tasks)
+        if options.write:
+            files = [read_records(path) for path in options.write]
+            if not all(files):
+                raise ValueError("a file holds no finished run")
+            write_tables(DOCUMENT, document_tables(files, known))
+            return 0
         config = configure(options)
         chosen = _choose(known, options)
         out = options.resume or options.out or Path("runs") / _file_name(config.model)
@@ -309,6 +317,9 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     )
     where.add_argument(
         "--compare", metavar=("A", "B"), nargs=2, help="put two result files side by side, run nothing"
+    )
+    where.add_argument(
+        "--write", metavar="FILE", nargs="+", type=Path, help="put their tables into EVALUATION.md, run nothing"
     )
     parser.set_defaults(repo=None)
     return parser.parse_args(argv)

@@ -1,11 +1,75 @@
 """reports.py: what the records of `evaluate_tasks` add up to, as Markdown that reads well in a terminal."""
 
+import json
 import statistics
 from collections import Counter
+from collections.abc import Iterable
 
 from lab.tables import markdown
 
 MEASURED = ("completed", "steps", "tokens")
+OUTCOMES = (
+    "completed, after looking",
+    "completed, without a tool call",
+    "wrong, after looking",
+    "wrong, without a tool call",
+    "a tool call written as text",
+    "stuck",
+    "budget",
+    "max_steps",
+)
+
+
+def outcome(record: dict) -> str:
+    """Which of `OUTCOMES` a finished run came to: the stop reason, and what an answer stood on."""
+    if record["stop_reason"] != "answered":
+        return record["stop_reason"]
+    looked = "after looking" if record["tool_calls"] else "without a tool call"
+    if record["completed"]:
+        return f"completed, {looked}"
+    try:
+        written = isinstance(json.loads(record["answer"]), dict)
+    except (TypeError, ValueError):
+        written = False
+    return "a tool call written as text" if written else f"wrong, {looked}"
+
+
+def document_tables(files: list[list[dict]], tasks: list[dict]) -> dict[str, str]:
+    """The tables of EVALUATION.md by name: outcomes, totals, and the runs of each result file.
+
+    Each of ``files`` holds the finished runs of one model, which heads its column.
+    """
+    names = [runs[0]["model"] for runs in files]
+    counts = [Counter(map(outcome, runs)) for runs in files]
+    outcomes = [{"outcome": what} | {n: c[what] for n, c in zip(names, counts)} for what in OUTCOMES]
+    outcomes.append({"outcome": "runs"} | {n: c.total() for n, c in zip(names, counts)})
+    all_totals = [_totals(runs, tasks) for runs in files]
+    totals = [
+        {"figure": what} | {n: total[what] for n, total in zip(names, all_totals)} for what in all_totals[0]
+    ]
+    tables = {"outcomes": markdown(outcomes), "totals": markdown(totals)}
+    return tables | {f"runs-{n}": run_table(runs, tasks) for n, runs in enumerate(files, 1)}
+
+
+def _totals(runs: list[dict], tasks: list[dict]) -> dict[str, object]:
+    needed = {task["id"]: task["agent_needed"] for task in tasks}
+    completed = [run for run in runs if run["completed"]]
+    return {
+        "completed": _share(runs),
+        "completed, tasks that need an agent": _share([run for run in runs if needed.get(run["id"])]),
+        "completed, one call would do": _share([run for run in runs if needed.get(run["id"]) is False]),
+        "efficiency, all runs": _mean(run["efficiency"] for run in runs),
+        "efficiency, completed runs": _mean(run["efficiency"] for run in completed),
+        "steps (model calls)": sum(run["steps"] for run in runs),
+        "tool calls": sum(run["tool_calls"] for run in runs),
+        "tokens": sum(run["tokens"] for run in runs),
+        "of them in prompts": sum(run["prompt_tokens"] for run in runs),
+        "of them in replies": sum(run["completion_tokens"] for run in runs),
+        "tokens a run, median": round(statistics.median(run["tokens"] for run in runs)),
+        "tokens a completed task": round(sum(run["tokens"] for run in runs) / len(completed)) if completed else "-",
+        "seconds": round(sum(run["seconds"] for run in runs)),
+        "seconds a run, median": f"{statistics.median(run['seconds'] for run in runs):.1f}",
+    }
 
 
 def report(records: list[dict], tasks: list[dict]) -> str:
@@ -15,10 +79,8 @@ def report(records: list[dict], tasks: list[dict]) -> str:
     one run is.
     """
     known = {task["id"]: task for task in tasks}
-    order = {name: number for number, name in enumerate(known)}
-    records = sorted(records, key=lambda record: (order.get(record["id"], len(order)), record["repeat"]))
     runs = [record for record in records if not record["error"]]
-    lines = [markdown([_row(record, known) for record in records])] if records else []
+    lines = [run_table(records, tasks)] if records else []
     lines += ["", *(f"failed: {record['id']}: {record['error']}" for record in records if record["error"])]
     if not runs:
         return "\n".join([*lines, "no run was finished"])
@@ -40,6 +102,14 @@ def report(records: list[dict], tasks: list[dict]) -> str:
     costs = [run["cost"] for run in runs]
     lines.append(f"cost: {_money(None if None in costs else sum(costs))}")
     return "\n".join(lines)
+
+
+def run_table(records: list[dict], tasks: list[dict]) -> str:
+    """One row a run, in the order of ``tasks``."""
+    known = {task["id"]: task for task in tasks}
+    order = {name: number for number, name in enumerate(known)}
+    records = sorted(records, key=lambda record: (order.get(record["id"], len(order)), record["repeat"]))
+    return markdown([_row(record, known) for record in records])
 
 
 def _row(record: dict, tasks: dict[str, dict]) -> dict:
@@ -117,4 +187,9 @@ def _money(dollars: float | None) -> str:
 
 def _share(runs: list[dict]) -> str:
     count = sum(run["completed"] for run in runs)
-    return f"{count} of {len(runs)} ({100 * count / len(runs):.0f} %)"
+    return f"{count} of {len(runs)} ({100 * count / len(runs):.0f} %)" if runs else "-"
+
+
+def _mean(values: Iterable[float]) -> str:
+    values = list(values)
+    return f"{statistics.mean(values):.2f}" if values else "-"
