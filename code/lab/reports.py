@@ -54,6 +54,7 @@ def document_tables(files: list[list[dict]], tasks: list[dict]) -> dict[str, str
 def _totals(runs: list[dict], tasks: list[dict]) -> dict[str, object]:
     needed = {task["id"]: task["agent_needed"] for task in tasks}
     completed = [run for run in runs if run["completed"]]
+    tokens = sum(run["tokens"] for run in runs)
     return {
         "completed": _share(runs),
         "completed, tasks that need an agent": _share([run for run in runs if needed.get(run["id"])]),
@@ -62,11 +63,11 @@ def _totals(runs: list[dict], tasks: list[dict]) -> dict[str, object]:
         "efficiency, completed runs": _mean(run["efficiency"] for run in completed),
         "steps (model calls)": sum(run["steps"] for run in runs),
         "tool calls": sum(run["tool_calls"] for run in runs),
-        "tokens": sum(run["tokens"] for run in runs),
+        "tokens": tokens,
         "of them in prompts": sum(run["prompt_tokens"] for run in runs),
         "of them in replies": sum(run["completion_tokens"] for run in runs),
         "tokens a run, median": round(statistics.median(run["tokens"] for run in runs)),
-        "tokens a completed task": round(sum(run["tokens"] for run in runs) / len(completed)) if completed else "-",
+        "tokens a completed task": round(tokens / len(completed)) if completed else "-",
         "seconds": round(sum(run["seconds"] for run in runs)),
         "seconds a run, median": f"{statistics.median(run['seconds'] for run in runs):.1f}",
     }
