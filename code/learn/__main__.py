@@ -2,12 +2,15 @@
 
   python -m learn start DIR       make DIR your own copy of the project, with the bodies left to you
   python -m learn                 where you stand, and what comes next
-  python -m learn watch           the same again whenever you save a file
+  python -m learn watch [M]       the same again whenever you save a file (with M: only that milestone)
   python -m learn hint [M]        the next hint for a milestone (default: the current one)
   python -m learn reveal M        the reference beside your version, once yours is done
   python -m learn reset M         begin a milestone anew; your version is kept
-  python -m learn check           run everything, as a last look
+  python -m learn check [M]       run everything, as a last look, or the tests of one milestone
   python -m learn misconceptions  which wrong versions the tests catch (in the finished project)
+
+M is M1 to M6, or 0. A copy made with `start DIR --with-extras` also has the extended requirements as
+exercises, X1 to X5: they come last, and nothing waits for them.
 
 exit codes: 0 all right; 1 not done yet (check, reveal); 2 bad usage, or it can't be done here;
 130 interrupted
@@ -69,12 +72,15 @@ ALL_DONE = """\
 Every step is done. `python -m learn check` has a last look, `python -m learn reveal M3` shows another way to
 write the loop, and source/project.md, "Extended requirements", says where it goes from here."""
 
+OPTIONAL = """\
+Every milestone is done. What follows goes beyond the core, in any order you like, or not at all."""
+
 
 def start(options: argparse.Namespace) -> int:
     """Make a copy of the project in which the bodies are left to you."""
     from learn.start import make_copy
 
-    make_copy(Path(options.dir))
+    make_copy(Path(options.dir), options.with_extras)
     python = "python" if shutil.which("python") == sys.executable else sys.executable
     folder = Path(options.dir) / "code"
     print(MADE.format(target=Path(options.dir).resolve(), folder=quoted(folder), python=quoted(python)))
@@ -108,14 +114,18 @@ def print_path(standings: list[Standing], now: Standing | None) -> None:
     print()
     for standing in standings:
         step = standing.step
+        if step.id == "X1":
+            print("\n  Beyond the core, optional (`python -m learn watch X1` looks at one of them only):\n")
         mark = "[x]" if standing.done else "[>]" if standing is now else "[ ]"
         detail = standing.note if not step.file else f"{step.file}: {standing.note}"
-        print(f"  {mark} {step.id:<3} {step.title:<16} {detail}")
+        print(f"  {mark} {step.id:<3} {step.title:<17} {detail}")
     print()
     first, state = standings[0], load_state()
     if now and not first.done and now is not first and not state["told"]:
         print(CODE_FIRST + "\n")
         save_state(state | {"told": True})
+    if now and now.step.extra:
+        print(OPTIONAL + "\n")
 
 
 def print_now(now: Standing | None) -> None:
@@ -132,7 +142,16 @@ def print_now(now: Standing | None) -> None:
         print(f"Open: {place}")
     if not failing:
         print(f"Read: {show(ROOT / 'source/lesson.agent.md')}, {step.lesson}")
-    print("Help: python -m learn hint")
+    print(f"Help: python -m learn hint {step.id}")
+
+
+def print_one(standing: Standing) -> bool:
+    """What is in the way at one step, whichever is the current one; return whether it is done."""
+    if standing.done:
+        print(f"{standing.step.id}, {standing.step.title}, is done: {standing.note}.")
+    else:
+        print_now(standing)
+    return standing.done
 
 
 def find_place(step: Milestone) -> str:
@@ -154,6 +173,7 @@ def watch(options: argparse.Namespace) -> int:
     from learn.watch import follow
 
     load_reference()
+    only = choose(options.milestone) if options.milestone else None
     print("Watching. Enter looks again, h gives a hint, q ends; so does Ctrl-C.", flush=True)
     last = None
 
@@ -165,11 +185,14 @@ def watch(options: argparse.Namespace) -> int:
             give_hint(last.step if last else load_milestones()[-1])
         else:
             try:
-                standings, now = look()
+                standings, now = ([], survey([only])[0]) if only else look()
                 print(f"\n--- {time.strftime('%H:%M:%S')} {event}".rstrip())
-                if event == "" or now is None or last is None or now.step != last.step:
-                    print_path(standings, now)
-                print_now(now)
+                if only:
+                    print_one(now)
+                else:
+                    if event == "" or now is None or last is None or now.step != last.step:
+                        print_path(standings, now)
+                    print_now(now)
                 last = now
             except BenchError as error:
                 print(f"error: {error}")
@@ -229,7 +252,7 @@ def reveal(options: argparse.Namespace) -> int:
     for name in step.documents:
         print(f"===== {name}, as finished\n\n{reference[name]}")
     for function in step.functions:
-        finished = reference[step.path.relative_to(ROOT).as_posix()]
+        finished = reference[step.name]
         theirs = stubs.extract(finished, function)
         try:
             yours = stubs.extract(read_text(step.path), function)
@@ -248,8 +271,8 @@ def reset(options: argparse.Namespace) -> int:
     """Put the start of a milestone back; your version is kept in .learn/."""
     from learn.start import learners_texts
 
-    step, started = choose(options.milestone), learners_texts(load_reference())
-    names = [step.path.relative_to(ROOT).as_posix()] if step.file else step.documents
+    step, started = choose(options.milestone), learners_texts(load_reference(), load_milestones())
+    names = [step.name] if step.file else step.documents
     if not names:
         raise BenchError(f"{step.id} has nothing to reset; the runs in ../runs/ are yours to delete")
     changes, what, why = {}, ", ".join(step.functions or names), ""
@@ -287,9 +310,13 @@ def agreed(question: str) -> bool:
 
 
 def check(options: argparse.Namespace) -> int:
-    """Run all tests and look at all steps."""
+    """Run all tests and look at all steps; or only at one of them."""
     load_reference()
-    steps, results = load_milestones(), run_tests(["."])
+    if options.milestone:
+        return 0 if print_one(survey([choose(options.milestone)])[0]) else 1
+    steps = load_milestones()
+    idle = {file for step in steps if step.extra and is_untouched(step) for file in step.test_files}
+    results = {test: said for test, said in run_tests(["."]).items() if test.partition("::")[0] not in idle}
     standings = survey(steps, results)
     print_path(standings, None)
     failed = [(test, failure.strip()) for test, failure in results.items() if failure is not None]
@@ -300,9 +327,13 @@ def check(options: argparse.Namespace) -> int:
     for standing in standings:
         if not (standing.done or standing.step.tests):
             print(f"{standing.step.id} is open: {standing.trouble}")
-    done = not failed and all(standing.done for standing in standings)
+    optional = {file for step in steps if step.extra for file in step.test_files}
+    blocked = any(test.partition("::")[0] not in optional for test, _ in failed)
+    still_open = [standing.step for standing in standings if not standing.done]
+    done = not blocked and all(step.extra for step in still_open)
     passed = f"{len(results) - len(failed)} of {len(results)} tests pass."
-    print(passed, "Everything is done." if done else "Not done yet.")
+    all_done = "Every milestone is done." if still_open else "Everything is done."
+    print(passed, all_done if done else "Not done yet.")
     return 0 if done else 1
 
 
@@ -333,8 +364,10 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
         added.set_defaults(run=run)
         return added.add_argument
 
-    command(start)("dir", metavar="DIR", help="a new or empty folder outside of this project")
-    command(watch)
+    add = command(start)
+    add("dir", metavar="DIR", help="a new or empty folder outside of this project")
+    add("--with-extras", action="store_true", help="the extended requirements are left to you, too: X1 to X5")
+    command(watch)("milestone", nargs="?", metavar="M", help="such as M1 (default: the current one)")
     command(hint)("milestone", nargs="?", metavar="M", help="such as M1 (default: the current one)")
     add = command(reveal)
     add("milestone", metavar="M", help="such as M1")
@@ -342,7 +375,7 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     add = command(reset)
     add("milestone", metavar="M", help="such as M1")
     add("--yes", action="store_true", help="don't ask")
-    command(check)
+    command(check)("milestone", nargs="?", metavar="M", help="such as M1 (default: everything)")
     return parser.parse_args(argv)
 
 

@@ -35,7 +35,7 @@ class Milestone:
 
     ``file`` is relative to ``code/``; ``functions`` gives for each learner-owned one what to build, in
     a clause; ``tests`` are patterns of test ids; ``documents`` are relative to the project's root.
-    ``extra`` marks what goes beyond the core, and isn't part of the path.
+    ``extra`` marks what goes beyond the core: an optional step, which never stands in the way.
     """
 
     id: str
@@ -54,6 +54,15 @@ class Milestone:
     def path(self) -> Path:
         return CODE / self.file
 
+    @property
+    def name(self) -> str:
+        """The file by its path from the root."""
+        return f"code/{self.file}"
+
+    @property
+    def test_files(self) -> set[str]:
+        return {pattern.partition("::")[0] for pattern in self.tests}
+
     def message(self, function: str) -> str:
         """What the stub of ``function`` raises."""
         return f"{self.id}: {self.functions[function]}"
@@ -61,14 +70,22 @@ class Milestone:
 
 @cache
 def load_manifest() -> dict:
-    """`milestones.toml` as it is: ``leave_out``, ``introductions`` and ``milestones``."""
+    """`milestones.toml` as it is: what to leave out and keep, ``introductions`` and ``milestones``."""
     with open(Path(__file__).with_name("milestones.toml"), "rb") as file:
         return tomllib.load(file)
 
 
-def load_milestones() -> list[Milestone]:
-    """The steps of the path, in order."""
-    return [step for entry in load_manifest()["milestones"] if not (step := Milestone(**entry)).extra]
+@cache
+def load_milestones(with_extras: bool | None = None) -> list[Milestone]:
+    """The steps of the path, in order, the extras last.
+
+    Left out, ``with_extras`` is whether they are exercises here: in a copy that was made with them.
+    """
+    steps = [Milestone(**entry) for entry in load_manifest()["milestones"]]
+    extras = [step for step in steps if step.extra]
+    if with_extras is None:
+        with_extras = REFERENCE.exists() and extras[0].name in load_reference()
+    return [step for step in steps if not step.extra] + (extras if with_extras else [])
 
 
 def read_text(path: Path) -> str:

@@ -32,7 +32,7 @@ def survey(steps: list[Milestone], results: dict[str, str | None] | None = None)
     """
     if results is None:
         begun = [step for step in steps if step.tests and not is_untouched(step)]
-        files = {pattern.partition("::")[0] for step in begun for pattern in step.tests}
+        files = {file for step in begun for file in step.test_files}
         there = sorted(file for file in files if (CODE / file).exists())
         results = run_tests(there) if there else {}
     return [_stand(step, results) for step in steps]
@@ -57,15 +57,14 @@ def is_untouched(step: Milestone) -> bool:
 def _tested(step: Milestone, results: dict[str, str | None]) -> Standing:
     if is_untouched(step):
         return Standing(step, "not begun", "not begun yet: " + step.message(next(iter(step.functions))))
-    files = {pattern.partition("::")[0] for pattern in step.tests}
     own = {
         test: failure
         for test, failure in results.items()
-        if test in files or any(fnmatchcase(test, pattern) for pattern in step.tests)
+        if test in step.test_files or any(fnmatchcase(test, pattern) for pattern in step.tests)
     }
     failed = [(test, failure) for test, failure in own.items() if failure is not None]
     note = f"{len(own) - len(failed)} of {len(own)} tests pass"
-    if files & {test for test, _ in failed}:
+    if step.test_files & {test for test, _ in failed}:
         note = "can't be loaded"
     if not own:
         return Standing(step, "no tests", f"none of the tests {', '.join(step.tests)} is there")
@@ -120,9 +119,12 @@ def _run_live(step: Milestone) -> Standing:
 
 
 def current(standings: list[Standing]) -> Standing | None:
-    """The step that is next: the first open one; step 0 comes last once code has been written."""
-    todo = [standing for standing in standings if not standing.done]
+    """The step that is next: the first open one; step 0 comes last once code has been written.
+
+    An extra is next only when nothing else is open.
+    """
+    todo = [standing for standing in standings if not (standing.done or standing.step.extra)]
     has_code = any(standing.step.functions and not is_untouched(standing.step) for standing in standings)
     if has_code and len(todo) > 1 and todo[0].step.id == "0":
         todo = todo[1:]
-    return todo[0] if todo else None
+    return next(iter(todo or [standing for standing in standings if not standing.done]), None)

@@ -11,13 +11,22 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from learn import documents, stubs
-from learn.bench import REFERENCE, ROOT, RUNS, BenchError, load_manifest, load_milestones, pack_reference
-from learn.bench import read_text
+from learn.bench import (
+    REFERENCE,
+    ROOT,
+    RUNS,
+    BenchError,
+    Milestone,
+    load_manifest,
+    load_milestones,
+    pack_reference,
+    read_text,
+)
 
 ALWAYS_IGNORED = [".git", ".env", ".venv", "__pycache__", "*.pyc", ".pytest_cache", ".DS_Store"]
 
 
-def make_copy(target: Path) -> None:
+def make_copy(target: Path, with_extras: bool = False) -> None:
     """Make ``target``, which mustn't exist or has to be empty, a learner's copy. Raises BenchError."""
     target = target.resolve()
     if REFERENCE.exists():
@@ -26,13 +35,14 @@ def make_copy(target: Path) -> None:
         raise BenchError(f"{target} lies inside the project; choose a place outside of {ROOT}")
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
         raise BenchError(f"{target} exists and is not an empty folder; nothing was written")
-    finished = {name: read_text(ROOT / name) for name in owned_files()}
-    learnt = learners_texts(finished)
+    steps = load_milestones(with_extras)
+    finished = {name: read_text(ROOT / name) for name in owned_files(steps)}
+    learnt = learners_texts(finished, steps)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     target.parent.mkdir(parents=True, exist_ok=True)
     part.mkdir()
     try:
-        for name in project_files():
+        for name in project_files(with_extras):
             (part / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, part / name)
         for name, text in learnt.items():
@@ -46,18 +56,17 @@ def make_copy(target: Path) -> None:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def owned_files() -> list[str]:
+def owned_files(steps: list[Milestone]) -> list[str]:
     """The files that are the learner's to fill, by path from the root."""
-    code = {step.path.relative_to(ROOT).as_posix() for step in load_milestones() if step.file}
-    return [*sorted(code), *load_manifest()["introductions"]]
+    return [*sorted({step.name for step in steps if step.file}), *load_manifest()["introductions"]]
 
 
-def learners_texts(finished: dict[str, str]) -> dict[str, str]:
+def learners_texts(finished: dict[str, str], steps: list[Milestone]) -> dict[str, str]:
     """What a learner gets in place of the ``finished`` texts, by path from the root. Raises BenchError."""
     texts = dict(finished)
-    for step in load_milestones():
+    for step in steps:
         for function in step.functions:
-            name = step.path.relative_to(ROOT).as_posix()
+            name = step.name
             try:
                 if stubs.is_stub(texts[name], function):
                     raise LookupError(f"{function} is a stub already, so this is not the finished project")
@@ -69,7 +78,7 @@ def learners_texts(finished: dict[str, str]) -> dict[str, str]:
     return texts
 
 
-def project_files() -> list[str]:
+def project_files(with_extras: bool = False) -> list[str]:
     """The files that a copy gets, by path from the root: what git tracks, or else what it wouldn't ignore."""
     env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     try:
@@ -84,11 +93,12 @@ def project_files() -> list[str]:
             for file in files
         ]
     left_out, ignored = load_manifest()["leave_out"], [*ALWAYS_IGNORED, *_ignored()]
+    kept = load_manifest()["keep_with_extras"] if with_extras else []
     return sorted(
         name
         for name in listed
         if (ROOT / name).is_file()
-        and not any(fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}/*") for pattern in left_out)
+        and (name in kept or not any(fnmatchcase(f"{name}/", f"{pattern}/*") for pattern in left_out))
         and not any(fnmatchcase(piece, pattern) for piece in name.split("/") for pattern in ignored)
     )
 

@@ -26,9 +26,9 @@ def run_bench(code: Path, *arguments: str, answer: str = "", **environment: str)
 class Copy:
     """A learner's copy in ``root``; `learn` runs its bench, `fresh` undoes what a test wrote."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *options: str) -> None:
         self.root, self.code = root, root / "code"
-        self.made = run_bench(CODE, "start", str(root))
+        self.made = run_bench(CODE, "start", str(root), *options)
         self.kept = {path: path.read_bytes() for path in self.files()}
 
     def files(self) -> list[Path]:
@@ -46,10 +46,10 @@ class Copy:
     def build(self, *steps: Milestone) -> None:
         """Put the finished bodies of ``steps`` in."""
         for step in steps:
-            text = self.text(f"code/{step.file}")
+            text = self.text(step.name)
             for function in step.functions:
-                text = stubs.put(text, function, original(f"code/{step.file}"))
-            self.write(f"code/{step.file}", text)
+                text = stubs.put(text, function, original(step.name))
+            self.write(step.name, text)
 
     def fresh(self) -> "Copy":
         for path in self.files():
@@ -70,6 +70,17 @@ def one_copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
 def copy(one_copy: Copy) -> Copy:
     """The learner's copy, as `start` made it."""
     return one_copy.fresh()
+
+
+@pytest.fixture(scope="session")
+def one_copy_with_extras(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    return Copy(tmp_path_factory.mktemp("learner") / "with extras", "--with-extras")
+
+
+@pytest.fixture
+def copy_with_extras(one_copy_with_extras: Copy) -> Copy:
+    """A copy in which the extended requirements are exercises, too, as `start` made it."""
+    return one_copy_with_extras.fresh()
 
 
 def original(name: str) -> str:

@@ -1,5 +1,6 @@
 """The bench as a learner uses it: by its commands, on a real copy; nothing that they wrote is ever lost."""
 
+import importlib
 import os
 import queue
 import re
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from argparse import Namespace
 
 import pytest
 
@@ -19,7 +21,7 @@ from learn.tests.conftest import original, run_bench
 STUB = load_milestones()[1].message("detect_stuck")
 RAISE = f'    raise NotImplementedError("{STUB}")'
 WRONG = "    return len({action.tool for action in history[-window:]}) == 1"
-STEPS = {step.id: step for step in load_milestones()}
+STEPS = {step.id: step for step in load_milestones(with_extras=True)}
 
 
 def build(copy, *ids):
@@ -49,7 +51,7 @@ def trouble(copy, monkeypatch):
     """What stands in the way of a step that has no tests, in the copy."""
     monkeypatch.setattr(path, "ROOT", copy.root)
     monkeypatch.setattr(path, "RUNS", copy.root / "runs")
-    finished = {name: original(name) for name in start.owned_files()}
+    finished = {name: original(name) for name in start.owned_files(load_milestones())}
     monkeypatch.setattr(path, "load_reference", lambda: finished)
     return lambda step: path.survey([STEPS[step]])[0].trouble
 
@@ -138,15 +140,15 @@ def test_without_git_the_copy_is_what_git_would_not_ignore(tmp_path, monkeypatch
 
 
 def test_a_name_that_is_not_found_is_an_error(monkeypatch):
-    finished = {name: original(name) for name in start.owned_files()}
+    finished = {name: original(name) for name in start.owned_files(load_milestones())}
     finished["code/safety.py"] = finished["code/safety.py"].replace("def tick", "def tock")
     with pytest.raises(BenchError, match="safety.py: BudgetTracker.tick is not defined"):
-        start.learners_texts(finished)
+        start.learners_texts(finished, load_milestones())
 
 
 def test_a_project_with_stubs_is_not_taken_for_the_finished_one(copy):
     with pytest.raises(BenchError, match="detect_stuck is a stub already"):
-        start.learners_texts({name: copy.text(name) for name in start.owned_files()})
+        start.learners_texts({"code/safety.py": copy.text("code/safety.py")}, [STEPS["M1"]])
 
 
 # --- where you stand --------------------------------------------------------------------------------
@@ -349,6 +351,7 @@ def test_an_interrupted_write_leaves_the_old_file_whole(tmp_path, monkeypatch):
     ("command", "says"),
     [
         (["hint", "M9"], "there is no milestone M9"),
+        (["check", "X1"], "there is no milestone X1"),
         (["reveal", "M5"], "nothing to reveal"),
         (["reset", "M5", "--yes"], "nothing to reset"),
         (["misconceptions"], "not in a copy"),
@@ -375,13 +378,72 @@ def test_the_bench_says_when_pytest_is_missing(copy, tmp_path):
     assert said.code == 2 and "pip install -r requirements.txt" in said.err and "Traceback" not in said.err
 
 
+# --- the extras as exercises ------------------------------------------------------------------------
+def test_the_extras_come_last_and_are_not_begun(copy_with_extras):
+    said = copy_with_extras.learn()
+    assert list(marks(said)) == ["0", "M1", "M2", "M3", "M4", "M5", "M6", "X1", "X2", "X3", "X4", "X5"]
+    assert marks(said)["0"] == ">" and "optional" in said.out
+    assert STEPS["X1"].message("plan_task") not in said.out
+
+
+@pytest.mark.parametrize(
+    ("still_open", "now"),
+    [("M2 M5 X1", "M2"), ("0 X3", "0"), ("X3 X5", "X3"), ("", None)],
+)
+def test_an_extra_is_next_only_when_nothing_else_is_open(monkeypatch, still_open, now):
+    monkeypatch.setattr(path, "is_untouched", lambda step: step.id == "X5")
+    standings = [path.Standing(step, "", "open" * (id in still_open.split())) for id, step in STEPS.items()]
+    current = path.current(standings)
+    assert (current and current.step.id) == now
+
+
+def test_hint_check_reveal_and_reset_take_an_extra(copy_with_extras):
+    copy, stub = copy_with_extras, STEPS["X3"].message("check_emitted")
+    fresh = copy.text("code/extras/structured.py")
+    assert "Hint 1 of 3 for X3" in copy.learn("hint", "x3").out
+    said = copy.learn("check", "X3")
+    assert said.code == 1 and stub in said.out and "Open: extras/structured.py, line" in said.out
+    wrong = fresh.replace(f'    raise NotImplementedError("{stub}")', '    return "no" if arguments else None')
+    copy.write("code/extras/structured.py", wrong)
+    said = copy.learn("check", "X3")
+    assert said.code == 1 and "called  check_emitted(" in said.out and "section 10" in said.out
+    assert copy.learn("reveal", "X3").code == 1
+    build(copy, "M1", "M2", "M3", "X3")
+    assert "check_emitted: yours is the reference" in copy.learn("reveal", "X3").out
+    said = copy.learn("check", "X3")
+    assert said.code == 0 and "X3, Structured output, is done" in said.out
+    assert copy.learn("reset", "X3", "--yes").code == 0
+    assert copy.text("code/extras/structured.py") == fresh
+
+
+def test_check_runs_the_extras_that_are_begun_and_waits_for_none(monkeypatch, capsys):
+    bench_main = importlib.import_module("learn.__main__")
+    results = {
+        "tests/test_safety.py::test_a": None,
+        "extras/tests/test_cost.py::test_b": "X4: not begun",
+        "extras/tests/test_retry.py::test_c": "it was tried three times",
+    }
+    standings = [path.Standing(step, "", "open" * step.extra) for step in STEPS.values()]
+    monkeypatch.setattr(bench_main, "load_reference", dict)
+    monkeypatch.setattr(bench_main, "load_milestones", lambda: list(STEPS.values()))
+    monkeypatch.setattr(bench_main, "run_tests", lambda tests: results)
+    monkeypatch.setattr(bench_main, "is_untouched", lambda step: step.id != "X5")
+    monkeypatch.setattr(bench_main, "survey", lambda steps, results: standings)
+    assert bench_main.check(Namespace(milestone=None)) == 0
+    said = capsys.readouterr().out
+    assert "1 failed in extras/tests/test_retry.py" in said and "test_cost" not in said
+    assert "1 of 2 tests pass. Every milestone is done." in said
+    results["tests/test_safety.py::test_a"] = "wrong"
+    assert bench_main.check(Namespace(milestone=None)) == 1
+
+
 # --- watch ------------------------------------------------------------------------------------------
 class Watching:
     """A running ``python -m learn watch`` whose lines can be waited for."""
 
-    def __init__(self, copy):
+    def __init__(self, copy, *arguments):
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "learn", "watch"],
+            [sys.executable, "-m", "learn", "watch", *arguments],
             cwd=copy.code,
             env={**os.environ, "PYTHONIOENCODING": "utf-8"},
             stdin=subprocess.PIPE,
@@ -430,6 +492,19 @@ def test_watch_looks_again_when_a_file_is_saved_or_enter_is_pressed_and_ends_cle
         else:
             watching.process.send_signal(signal.SIGINT)
         assert "Traceback" not in watching.until("your files are as you saved them")
+        assert watching.process.wait(timeout=10) == 0
+    finally:
+        watching.process.kill()
+
+
+def test_watch_can_look_at_one_step_only(copy_with_extras):
+    watching = Watching(copy_with_extras, "x5")
+    try:
+        said = watching.until("Help: python -m learn hint X5")
+        assert "Now: X5, Retry." in said and "Understanding" not in said
+        watching.type("h")
+        watching.until("Hint 1 of 3 for X5")
+        watching.type("q")
         assert watching.process.wait(timeout=10) == 0
     finally:
         watching.process.kill()
