@@ -403,7 +403,7 @@ def test_hint_check_reveal_and_reset_take_an_extra(copy_with_extras):
     assert "Hint 1 of 3 for X3" in copy.learn("hint", "x3").out
     said = copy.learn("check", "X3")
     assert said.code == 1 and stub in said.out and "Open: extras/structured.py, line" in said.out
-    wrong = fresh.replace(f'    raise NotImplementedError("{stub}")', '    return "no" if arguments else None')
+    wrong = fresh.replace(f'raise NotImplementedError("{stub}")', 'return "no" if arguments else None')
     copy.write("code/extras/structured.py", wrong)
     said = copy.learn("check", "X3")
     assert said.code == 1 and "called  check_emitted(" in said.out and "section 10" in said.out
