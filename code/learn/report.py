@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 from learn.bench import CODE, BenchError, load_milestones
@@ -107,6 +108,8 @@ def explain(error: BaseException) -> str:
     text = str(error)
     if isinstance(error, (AssertionError, NotImplementedError)) or type(error).__name__ == "Failed":
         text = text.partition("\nassert ")[0] or type(error).__name__
+        if text.startswith("\n"):  # pytest indents the words of an `assert`, and not those of a `fail`
+            text = "\n" + textwrap.indent(textwrap.dedent(text.strip("\n")), "  ")
     else:
         text = f"{type(error).__name__}: {text}".removesuffix(": ")
     if isinstance(error, NotImplementedError):

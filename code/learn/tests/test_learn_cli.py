@@ -406,7 +406,7 @@ def test_hint_check_reveal_and_reset_take_an_extra(copy_with_extras):
     wrong = fresh.replace(f'raise NotImplementedError("{stub}")', 'return "no" if arguments else None')
     copy.write("code/extras/structured.py", wrong)
     said = copy.learn("check", "X3")
-    assert said.code == 1 and "called  check_emitted(" in said.out and "section 10" in said.out
+    assert said.code == 1 and "\n    called  check_emitted(" in said.out and "section 10" in said.out
     assert copy.learn("reveal", "X3").code == 1
     build(copy, "M1", "M2", "M3", "X3")
     assert "check_emitted: yours is the reference" in copy.learn("reveal", "X3").out
