@@ -13,7 +13,7 @@ first shortened message on.
 from typing import Any
 
 from agent import get_field
-from extras.seams import Complete, charged, recording, said
+from extras.seams import Complete, charged, recording, text_of
 
 KEEP = 4
 LONGER_THAN = 300
@@ -45,7 +45,7 @@ def compacting(complete: Complete, cheap: Complete | None = None) -> Complete:
             short[text] = head_cut(text)
             try:
                 request = [{"role": "user", "content": REQUEST.format(text=text)}]
-                summary = said(recording(cheap, paid)(request, []))["content"].strip() if cheap else ""
+                summary = text_of(recording(cheap, paid)(request, [])) if cheap else ""
             except Exception:  # a summary is a convenience; the head cut stands
                 summary = ""
             summary = (SUMMARY + summary)[:MAX_SUMMARY] if summary else text

@@ -11,23 +11,13 @@ guess of a model that wasn't finished.
 
 from typing import Any
 
-from agent import estimate_tokens, get_field
-from extras.seams import Complete, StopRun, is_task, note, said, tool_calls_so_far
+from agent import estimate_tokens
+from extras.seams import Complete, StopRun, count_since_task, note, text_of
 
 EMERGENCY = (
     "The limit of this run is reached and there are no more tools. Say in plain text what you found out so "
     "far that answers the task, and what is still open. Don't make anything up."
 )
-
-
-def turns_so_far(messages: list) -> int:
-    """How many of the model's turns came since the person's last message."""
-    count = 0
-    for message in messages:
-        count = (
-            0 if is_task(message) else count + ((get_field(message, "role") or "assistant") == "assistant")
-        )
-    return count
 
 
 def failsafe(complete: Complete, max_calls: int = 25, max_turns: int = 48) -> Complete:
@@ -37,12 +27,12 @@ def failsafe(complete: Complete, max_calls: int = 25, max_turns: int = 48) -> Co
     """
 
     def capped(messages: list, tools: list) -> Any:
-        calls, turns = tool_calls_so_far(messages), turns_so_far(messages)
+        calls, turns = (count_since_task(messages, role) for role in ("tool", "assistant"))
         if not tools or (calls < max_calls and turns < max_turns):
             return complete(messages, tools)
         reply = complete([*messages, note(EMERGENCY)], [])
         cap = f"{max_calls} tool calls" if calls >= max_calls else f"{max_turns} steps"
-        text = said(reply)["content"].strip() or None
-        raise StopRun("max_steps", f"hard cap of {cap} reached", answer=text, tokens=estimate_tokens(reply))
+        answer = text_of(reply) or None
+        raise StopRun("max_steps", f"hard cap of {cap} reached", answer, tokens=estimate_tokens(reply))
 
     return capped

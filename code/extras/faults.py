@@ -13,7 +13,7 @@ from typing import Any
 
 from agent import get_field
 from extras.cost import Price
-from tools import dispatch_tool
+from tools import TOOL_SCHEMAS, dispatch_tool
 
 TASK = "what are TIMEOUT and RETRIES?"
 BOTH = "TIMEOUT is 30, RETRIES is 3"
@@ -167,6 +167,13 @@ def writes_calls(messages: list, tools: list) -> Any:
     return say(f'```json\n{{"name": "{function.name}", "arguments": {function.arguments}}}\n```')
 
 
+def knows_the_prompt_only(messages: list, tools: list) -> Any:
+    """Knows of tools only what the prompt says, and writes its calls as text."""
+    told = '"name": "read_file"' in str(get_field(messages[0], "content"))
+    seen = [{**m, "role": "tool"} for m in messages if str(get_field(m, "content")).startswith("Result:")]
+    return writes_calls([*messages, *seen], TOOL_SCHEMAS) if told else say("I can't see any files.")
+
+
 def breaks_off(messages: list, tools: list) -> Any:
     """Is there for two calls, then the provider goes down."""
     if len(results(messages)) == 2:
@@ -219,6 +226,7 @@ CASES = [
     Case("warn", "found it, reads on", reads_on, max_steps=20),
     Case("boundary", "obeys a file", obeys, optimal=4),
     Case("repair", "writes its calls as text", writes_calls),
+    Case("text+repair", "is told nothing of its tools", knows_the_prompt_only),
     Case("outcome", "the provider goes down", breaks_off),
     Case("audit", "none", sound),
     Case("heartbeat", "none", sound),

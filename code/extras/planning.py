@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 from agent import get_field
-from extras.seams import Complete, charged, is_task, note, recording, task_of
+from extras.seams import Complete, charged, is_task, note, recording, task_of, text_of
 
 MAX_PLAN_STEPS = 6
 STEP = re.compile(r"^\s*(?:\d+[.):]|[-*])\s*(\S.*?)\s*$", re.MULTILINE)
@@ -37,7 +37,7 @@ def plan_task(task: str, complete: Complete, tools: list) -> list[str]:
     listing = "\n".join(f"- {tool['function']['name']}: {tool['function']['description']}" for tool in tools)
     request = note(PROMPT.format(limit=MAX_PLAN_STEPS, tools=listing))
     reply = complete([request, {"role": "user", "content": task}], [])
-    return STEP.findall(str(get_field(reply, "content") or ""))[:MAX_PLAN_STEPS]
+    return STEP.findall(text_of(reply))[:MAX_PLAN_STEPS]
 
 
 def planning(complete: Complete, facts: dict | None = None) -> Complete:

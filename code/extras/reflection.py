@@ -9,12 +9,13 @@ Hurts: every run pays for the check, and a weak judge sends right answers back. 
 it is the same model, with the same blind spots.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from agent import RunResult, describe_error, estimate_tokens
-from extras.seams import Complete, note, recording, said
+from extras.seams import Complete, note, recording, text_of
 
 CHECK = (
     "Check your answer above against the task: does it answer every part, and does each claim rest on what "
@@ -35,8 +36,9 @@ def find_fault(messages: list, answer: str, complete: Complete) -> str | None:
     True
     """
     reply = complete([*messages, {"role": "assistant", "content": answer}, note(CHECK, "user")], [])
-    verdict = said(reply)["content"].strip()
-    return None if verdict.strip("*_`\"'.! ").casefold().startswith("satisfied") else verdict or None
+    verdict = text_of(reply)
+    satisfied = re.match(r"\W*satisfied(?=\W*$|[.:!*])", verdict, re.IGNORECASE)  # not "satisfied with some"
+    return None if satisfied else verdict or None
 
 
 def reflecting(

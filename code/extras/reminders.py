@@ -10,7 +10,7 @@ Hurts: some chat templates refuse a late system message; and a warning makes som
 
 from typing import Any
 
-from extras.seams import Complete, note, task_of, tool_calls_so_far
+from extras.seams import Complete, count_since_task, note, task_of
 
 GOAL = "Reminder of the task: {task}"
 WARNING = "You have made {calls} tool calls. Call a tool only if you must; else answer with what you have."
@@ -21,7 +21,7 @@ def repeating_goal(complete: Complete, after: int = 5) -> Complete:
 
     def reminded(messages: list, tools: list) -> Any:
         task = task_of(messages)
-        if not tools or not task or tool_calls_so_far(messages) < after:
+        if not tools or not task or count_since_task(messages, "tool") < after:
             return complete(messages, tools)
         return complete([*messages, note(GOAL.format(task=task))], tools)
 
@@ -32,7 +32,7 @@ def warning_of_budget(complete: Complete, after: int = 15) -> Complete:
     """``complete`` that warns from ``after`` tool calls on."""
 
     def warned(messages: list, tools: list) -> Any:
-        calls = tool_calls_so_far(messages)
+        calls = count_since_task(messages, "tool")
         if not tools or calls < after:
             return complete(messages, tools)
         return complete([*messages, note(WARNING.format(calls=calls))], tools)

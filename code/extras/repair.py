@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from agent import parse_tool_calls
-from extras.seams import Complete, StopRun, charged, note, rewritten, said
+from extras.seams import Complete, StopRun, charged, note, rewritten, said, text_of
 
 MAX_REPAIRS = 2
 SENTINEL = "Error: the model gave neither a tool call nor an answer."
@@ -81,7 +81,7 @@ def repairing(complete: Complete, attempts: int = MAX_REPAIRS) -> Complete:
         message, paid, sent = complete(messages, tools), [], list(messages)
         names = [tool["function"]["name"] for tool in tools]
         while names and not parse_tool_calls(message):
-            text = said(message)["content"]
+            text = text_of(message)
             if calls := calls_in(text, names):
                 message = rewritten(
                     message, None, [_as_call(f"repaired_{next(ids)}", *call) for call in calls]

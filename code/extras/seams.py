@@ -68,9 +68,14 @@ def rewritten(message: Any, content: str | None, tool_calls: list | None = None)
     return changed
 
 
+def text_of(message: Any) -> str:
+    """The text of a message; "" when it has none."""
+    return str(get_field(message, "content") or "").strip()
+
+
 def said(message: Any) -> dict:
     """The text of a model's message, as an assistant turn that can be sent back."""
-    return {"role": "assistant", "content": str(get_field(message, "content") or "")}
+    return {"role": "assistant", "content": text_of(message) or "(no text)"}  # an empty turn is refused
 
 
 def is_task(message: Any) -> bool:
@@ -80,14 +85,14 @@ def is_task(message: Any) -> bool:
 
 def task_of(messages: list) -> str:
     """What the person asked last; "" when nobody asked."""
-    return next((str(get_field(m, "content") or "") for m in reversed(messages) if is_task(m)), "")
+    return next((text_of(m) for m in reversed(messages) if is_task(m)), "")
 
 
-def tool_calls_so_far(messages: list) -> int:
-    """How many tool calls were answered since the person's last message."""
+def count_since_task(messages: list, role: str) -> int:
+    """How many messages of ``role`` came since the person's last; of "tool", one for each call so far."""
     count = 0
     for message in messages:
-        count = 0 if is_task(message) else count + (get_field(message, "role") == "tool")
+        count = 0 if is_task(message) else count + ((get_field(message, "role") or "assistant") == role)
     return count
 
 

@@ -9,6 +9,7 @@ from safety import BudgetTracker
 from tests.conftest import ScriptedModel
 
 FAULT = "The file that holds it is missing."
+PARTLY = "Satisfied with the value, but no file is named."
 
 
 def test_a_satisfied_judge_finds_no_fault():
@@ -23,7 +24,13 @@ def test_a_satisfied_judge_finds_no_fault():
 
 
 def test_near_miss_a_reply_that_only_holds_the_word_is_a_fault():
-    for verdict in (FAULT, "Not satisfied: no file is named.", "The task isn't SATISFIED.", "Unsatisfied."):
+    for verdict in (
+        FAULT,
+        "Not satisfied: no file is named.",
+        "The task isn't SATISFIED.",
+        "Unsatisfied.",
+        PARTLY,
+    ):
         fault = find_fault(task(), "It is 3.", ScriptedModel(turn(text=verdict)))
         assert fault == verdict, wrong(
             called=f"find_fault(messages, 'It is 3.', judge), where the judge replies {verdict!r}",

@@ -1,6 +1,7 @@
 """What changes a request and never the transcript: compaction, reminders, boundary; and the fail-safe cap."""
 
 from copy import deepcopy
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,7 @@ from extras.compaction import KEEP, LONGER_THAN, MAX_SUMMARY, SUMMARY, compactin
 from extras.failsafe import failsafe
 from extras.outcome import settling
 from extras.reminders import repeating_goal, warning_of_budget
-from extras.seams import note
+from extras.seams import StopRun, note
 from extras.tests.support import assert_legal, call, contents, read, task, turn
 from safety import BudgetTracker
 from tests.conftest import ScriptedModel
@@ -181,6 +182,12 @@ def test_the_second_ceiling_counts_turns(repo):
     result = settling(run_agent)(task(), repo, failsafe(model, max_turns=3), BudgetTracker(99, 99_999))
     assert (result.stop_reason, result.answer, result.steps) == ("max_steps", None, 4)
     assert "3 steps" in result.detail
+
+
+def test_a_message_that_carries_no_role_is_the_model_s():
+    messages = [*task(), SimpleNamespace(content="hm", tool_calls=None)]
+    with pytest.raises(StopRun, match="1 steps"):
+        failsafe(ScriptedModel(turn(text="so far")), max_turns=1)(messages, TOOL_SCHEMAS)
 
 
 def test_near_miss_a_side_question_at_the_cap_is_still_asked():
