@@ -82,9 +82,3 @@ def test_near_miss_without_a_plan_the_requests_stay_as_they_are(repo):
     model = ScriptedModel(turn(text="no idea"), turn(text="3"))
     run_agent(messages := task(), repo, planning(model), BudgetTracker(9, 9_999))
     assert model.sent[1].messages == messages
-
-
-def test_near_miss_a_side_question_is_not_planned_for():
-    model = ScriptedModel(turn(text="a check"))
-    planning(model)(task(), [])
-    assert len(model.sent) == 1

@@ -15,6 +15,7 @@ import extras.stack
 from agent import run_agent
 from evaluate import evaluate_run
 from extras.cost import Price
+from extras.planning import planning
 from extras.retry import retrying
 from extras.stack import EXTRAS, assemble
 from extras.tests.support import assert_legal, call, contents, read, search, task, turn
@@ -88,6 +89,11 @@ def test_near_miss_no_extra_disturbs_a_plain_run(repo, name):
     assert (result.stop_reason, result.answer, len(result.history)) == ("answered", "It is 3.", 1)
     assert len(messages) == 4
     assert_legal(messages)
+
+
+def test_near_miss_a_side_question_is_not_planned_for():
+    model = ScriptedModel(turn(text="a check"))
+    assert planning(model)(task(), []).content == "a check"
 
 
 def test_each_run_starts_afresh(repo):
