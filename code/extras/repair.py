@@ -24,7 +24,7 @@ REQUEST = (
     "That is neither a tool call nor an answer: {fault}. The tools are {names}. Reply with one call as a "
     "JSON object and nothing else, such as {example}, or with the answer in plain text."
 )
-CALL_STARTS = re.compile(r"(?:^|\n|```\w*|<\w+>)[ \t]*(?=\{)")
+CALL_STARTS = re.compile(r"(?:^|\n|```\w*|<\w+>)[ \t]*\{?(?=\{)")  # some models double the braces
 MARKUP = re.compile(r"\s*</?(?:tools?|tool_calls?|tool_response|function)\b[^>]*>", re.IGNORECASE)
 WRITTEN = re.compile(CALL_STARTS.pattern + r'\{\s*"(?:name|tool|function|type)"')
 ANNOUNCED = re.compile(
@@ -32,6 +32,7 @@ ANNOUNCED = re.compile(
     r"(?:use|call|search|read|list|look|open|check|find|examine|try)\b",
     re.IGNORECASE,
 )
+ADVISED = re.compile(r"\s*To [^.]*\b(?:you|we) (?:can|could|should|need to) (?:use|call)\b", re.IGNORECASE)
 
 
 def calls_in(text: str, names: list[str]) -> list[tuple[str, dict]]:
@@ -66,6 +67,8 @@ def fault_of(text: str, names: list[str]) -> str | None:
         return "it repeats the markup of tool use"
     if len(text) < 300 and ANNOUNCED.search(text):
         return "it announces a step and doesn't take it"
+    if named and ADVISED.match(text):
+        return "it advises a call instead of making it"
     return None
 
 

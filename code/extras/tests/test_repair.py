@@ -33,10 +33,11 @@ WANTED = [("read_file", {"path": "a.py"})]
         '{"function": "read_file", "parameters": {"path": "a.py"}}',
         f'{{"type": "function", "function": {CALL}}}',
         '{\n  "name": "read_file",\n  "arguments": {\n    "path": "a.py"\n  }\n}',
+        f"{{{CALL}}}",
         f"{CALL}\n{CALL}",  # the same call twice in one turn
         f'{CALL}\n{{"name": "search_code", "argum',  # the last one cut off
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_a_call_written_as_text_is_read(text):
     assert calls_in(text, NAMES) == WANTED
@@ -84,11 +85,13 @@ def test_near_miss_other_text_holds_no_call(text):
         '```json\n{"name": "search_code", "arguments": {"query": "RET',
         '{"name": "read_file"}',
         '```json\n{"name": "open_file", "arguments": {"path": "a.py"}}\n```',
+        '{{"name": "Exception", "arguments": null}}',
+        "To find the constant that holds it, you can use the `search_code` function with 'RETRIES'.",
         "<tools></tools>",
         '<tools>\n{"type": "function", "function": {"name": "set_status", "parameters": {}}}\n</tools>',
         "<tool_response>\nError: 'config.py' is not there\n</tool_response>",
     ],
-    ids=range(15),
+    ids=range(17),
 )
 def test_what_is_neither_call_nor_answer_has_a_fault(text):
     assert fault_of(text, NAMES)
@@ -107,10 +110,11 @@ def test_what_is_neither_call_nor_answer_has_a_fault(text):
         "I will not answer that.",
         "no line holds it",
         "<b>3</b>",
+        "To set it, you can use the environment variable TOKEN_BUDGET.",
         "The template opens with <tools> and closes with </tools>.",
         "RETRIES is 3. " + "It is the number of tries. " * 20 + "Let me look at it another way: it is 3.",
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_near_miss_an_answer_has_none(text):
     assert fault_of(text, NAMES) is None
