@@ -8,7 +8,7 @@ Everything that goes beyond the loop wraps one of its two seams: ``complete`` (o
 import json
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from safety import Action, BudgetTracker, detect_stuck
 from tools import MALFORMED, TOOL_SCHEMAS, dispatch_tool
 
 MAX_ERROR_CHARS = 1000
-MAX_NESTING = 50
+MAX_BRACKETS = 200
 
 
 @dataclass(frozen=True)
@@ -57,27 +57,27 @@ def parse_tool_calls(message: Any) -> list[ToolCall]:
     Never raises on what a model may send. Arguments that aren't a JSON object become
     ``{MALFORMED: what is wrong}``, which `tools.dispatch_tool` refuses with that explanation.
     """
-    calls = get_field(message, "tool_calls")
     parsed = []
-    for call in calls if isinstance(calls, (list, tuple)) else []:
+    for call in _raw_calls(message):
         function = get_field(call, "function")
         name, call_id = get_field(function, "name"), get_field(call, "id")
-        parsed.append(
-            ToolCall(
-                id=call_id if isinstance(call_id, str) else "",
-                name=name if isinstance(name, str) else "",
-                arguments=_parse_arguments(get_field(function, "arguments")),
-            )
-        )
+        name, call_id = (text if isinstance(text, str) else "" for text in (name, call_id))
+        parsed.append(ToolCall(call_id, name, _parse_arguments(get_field(function, "arguments"))))
     return parsed
+
+
+def _raw_calls(message: Any) -> list | tuple:
+    calls = get_field(message, "tool_calls")
+    return calls if isinstance(calls, (list, tuple)) else ()
 
 
 def _parse_arguments(raw: Any) -> dict:
     if raw is None or isinstance(raw, str) and not raw.strip():
         return {}  # several providers spell "no arguments" this way
-    text = value = raw
     try:
         text = value = raw if isinstance(raw, str) else json.dumps(raw)
+        if text.count("{") + text.count("[") > MAX_BRACKETS:  # as deep as that nobody can compare it
+            raise ValueError(f"more than {MAX_BRACKETS} brackets")
         for _ in range(2):  # some models encode the object twice
             if isinstance(value, str):
                 value = json.loads(value, strict=False, parse_constant=_finite, parse_float=_finite)
@@ -85,14 +85,7 @@ def _parse_arguments(raw: Any) -> dict:
         return {MALFORMED: f"{error}; received {raw[:200]!r}" if isinstance(raw, str) else str(error)}
     if not isinstance(value, dict) or MALFORMED in value:
         return {MALFORMED: f"got a JSON {type(value).__name__}; received {text[:200]!r}"}
-    level = [value]
-    for _ in range(MAX_NESTING):
-        level = [child for item in level for child in _children(item)]
-    return {MALFORMED: f"nested more than {MAX_NESTING} levels deep"} if level else value
-
-
-def _children(value: Any) -> Iterable:
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return value
 
 
 def _finite(text: str) -> float:
@@ -112,8 +105,7 @@ def estimate_tokens(message: Any) -> int:
     if type(counted) is int and counted > 0:
         return counted
     said = [get_field(message, "content")]
-    calls = get_field(message, "tool_calls")
-    for call in calls if isinstance(calls, (list, tuple)) else []:
+    for call in _raw_calls(message):
         function = get_field(call, "function")
         said += [get_field(function, "name"), get_field(function, "arguments")]
     try:
@@ -155,7 +147,13 @@ def wire_messages(messages: list) -> list[dict]:
             answered = get_field(message, "tool_call_id") or ""
             place = next((i for i, (asked, _) in enumerate(waiting) if asked == answered), None)
             if place is not None:
-                sent.append({"role": "tool", "tool_call_id": waiting.pop(place)[1], "content": content or "(no output)"})
+                sent.append(
+                    {
+                        "role": "tool",
+                        "tool_call_id": waiting.pop(place)[1],
+                        "content": content or "(no output)",
+                    }
+                )
             continue
         _fill_in(sent, waiting)
         turn = {"role": role, "content": content}
@@ -167,9 +165,13 @@ def wire_messages(messages: list) -> list[dict]:
             used.add(call_id)
             waiting.append((call.id, call_id))
             name = re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:64] or "unknown"
-            arguments = "{}" if MALFORMED in call.arguments else json.dumps(call.arguments, ensure_ascii=False)
+            arguments = (
+                "{}" if MALFORMED in call.arguments else json.dumps(call.arguments, ensure_ascii=False)
+            )
             function = {"name": name, "arguments": _clean_text(arguments)}
-            turn.setdefault("tool_calls", []).append({"id": call_id, "type": "function", "function": function})
+            turn.setdefault("tool_calls", []).append(
+                {"id": call_id, "type": "function", "function": function}
+            )
         sent.append(turn)
     _fill_in(sent, waiting)
     return sent
@@ -177,7 +179,9 @@ def wire_messages(messages: list) -> list[dict]:
 
 def _fill_in(sent: list[dict], waiting: list[tuple[str, str]]) -> None:
     while waiting:
-        sent.append({"role": "tool", "tool_call_id": waiting.pop(0)[1], "content": "Error: interrupted, no result"})
+        sent.append(
+            {"role": "tool", "tool_call_id": waiting.pop(0)[1], "content": "Error: interrupted, no result"}
+        )
 
 
 def _clean_text(content: Any) -> str:

@@ -22,13 +22,20 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, TextIO
+from typing import Any
 
 import agent
-from agent import RunResult, get_field, run_agent, wire_messages
-from config import OFFLINE_MODEL, Config, ProviderError, call_provider, load_config, load_litellm, model_problem
-from evaluate import Trace, evaluate_run, printable, redact
+from agent import RunResult, run_agent, wire_messages
+from config import (
+    OFFLINE_MODEL,
+    Config,
+    ProviderError,
+    call_provider,
+    load_config,
+    load_litellm,
+    model_problem,
+)
+from evaluate import Trace, evaluate_run, redact, tell
 from safety import BudgetTracker, detect_stuck
 from tools import list_directory
 
@@ -53,36 +60,19 @@ def build_messages(task: str, repo_root: str | Path) -> list[dict]:
 def make_complete(config: Config) -> Callable[[list, list], Any]:
     """The live ``complete(messages, tools)``: one call of ``config.model`` through LiteLLM.
 
-    The message carries the provider's counts (``tokens_used`` in all, ``prompt_tokens``,
-    ``completion_tokens``) and ``cost`` in USD, None when unknown. Raises ProviderError.
+    The message carries what `config.call_provider` says. Raises ImportError when LiteLLM isn't there;
+    what it returns raises ProviderError.
     """
     litellm = load_litellm()
     if config.model == OFFLINE_MODEL:
         from lab.keyword_model import register
 
         register(litellm)
+    settings = {"model": config.model, "temperature": config.temperature, "max_tokens": config.max_tokens}
 
     def complete(messages: list, tools: list) -> Any:
-        reply = call_provider(
-            litellm,
-            model=config.model,
-            messages=wire_messages(messages),
-            temperature=config.temperature,
-            max_tokens=config.max_tokens,
-            **({"tools": tools, "tool_choice": "auto"} if tools else {}),  # an empty list is refused
-        )
-        message, usage = reply.choices[0].message, get_field(reply, "usage")
-        counts = [get_field(usage, name) for name in ("prompt_tokens", "completion_tokens", "total_tokens")]
-        prompt, completion, total = (max(0, count) if isinstance(count, int) else 0 for count in counts)
-        return SimpleNamespace(
-            role="assistant",
-            content=message.content,
-            tool_calls=message.tool_calls or None,
-            prompt_tokens=prompt,
-            completion_tokens=completion,
-            tokens_used=total or prompt + completion,
-            cost=(get_field(reply, "_hidden_params") or {}).get("response_cost"),
-        )
+        offered = {"tools": tools, "tool_choice": "auto"} if tools else {}  # an empty list is refused
+        return call_provider(litellm, messages=wire_messages(messages), **offered, **settings)
 
     return complete
 
@@ -114,10 +104,17 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
     if {"-h", "--help"} & set(sys.argv[1:] if argv is None else argv):
         from extras.stack import EXTRAS
 
-        parser.epilog += "\nextras:\n" + "\n".join(f"  {name:<11} {extra.clause}" for name, extra in EXTRAS.items())
+        parser.epilog += "\nextras:\n" + "\n".join(
+            f"  {name:<11} {extra.clause}" for name, extra in EXTRAS.items()
+        )
     add = parser.add_argument
     add("task", help="what to find out")
-    add("--repo", metavar="DIR", help="the repository to look at (default: AGENT_REPO_ROOT, else .)")
+    add(
+        "--repo",
+        metavar="DIR",
+        dest="repo_root",
+        help="the repository to look at (default: AGENT_REPO_ROOT, else .)",
+    )
     add("--model", metavar="NAME", help="LiteLLM's name of the model (default: from the environment)")
     add("--max-steps", metavar="N", type=int, help="ceiling of model calls (default: 10)")
     add("--token-budget", metavar="N", type=int, help="ceiling of tokens (default: 20000)")
@@ -139,20 +136,14 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
     return options
 
 
-def tell(text: str, stream: TextIO) -> None:
-    """Print at once; when nobody can read it (``| head``, a full disk), end the run as Ctrl-C does."""
-    try:
-        print(printable(text), file=stream, flush=True)
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        raise KeyboardInterrupt from None
-
-
 def configure(options: argparse.Namespace) -> Config:
     """Environment and flags as one `Config`, checked. Raises ValueError, a sentence for a person."""
-    names = {"repo_root": "repo", "model": "model", "max_steps": "max_steps", "token_budget": "token_budget"}
-    given = {field: getattr(options, flag) for field, flag in names.items()}
-    config = replace(load_config(), **{field: value for field, value in given.items() if value is not None})
+    given = {
+        field: value
+        for field, value in vars(options).items()
+        if field in vars(Config()) and value is not None
+    }
+    config = replace(load_config(), **given)
     if missing := missing_milestone():
         raise ValueError(f"a milestone is missing: {missing} (python -m learn shows the way)")
     if problem := model_problem(config.model):
@@ -175,7 +166,9 @@ def choose_loop(options: argparse.Namespace, config: Config, trace: Trace) -> Ca
     from extras.stack import assemble
 
     names = [name.strip() for name in (options.extras or "").split(",") if name.strip()]
-    return assemble(names, model=config.model, max_usd=options.max_usd, max_reply=config.max_tokens, run=watched)
+    return assemble(
+        names, model=config.model, max_usd=options.max_usd, max_reply=config.max_tokens, run=watched
+    )
 
 
 def run(options: argparse.Namespace, config: Config, loop: Callable[..., RunResult], trace: Trace) -> int:
@@ -194,7 +187,9 @@ def run(options: argparse.Namespace, config: Config, loop: Callable[..., RunResu
         BudgetTracker(config.max_steps, config.token_budget),
     )
     trace.event("end", **{key: value for key, value in asdict(result).items() if key != "history"})
-    score = evaluate_run(result, {"answer_contains": options.expect or "", "optimal_steps": options.optimal_steps})
+    score = evaluate_run(
+        result, {"answer_contains": options.expect or "", "optimal_steps": options.optimal_steps}
+    )
     score["completed"] = score["completed"] if options.expect else None
     answered = result.stop_reason == "answered" and (result.answer or "").strip()
     stopped = f"{result.stop_reason}{f' ({result.detail})' if result.detail else ''}"
@@ -207,7 +202,10 @@ def run(options: argparse.Namespace, config: Config, loop: Callable[..., RunResu
         steps = f"{result.steps} (optimal: {options.optimal_steps}), efficiency: {score['efficiency']:.2f}"
         tell(f"\nanswer: {answered or '(none)'}\n\nstop_reason: {stopped}\ncompleted: {judged}", sys.stdout)
         cost = "unknown" if trace.cost is None else f"${trace.cost:.4f}"
-        tell(f"steps: {steps}\ntool calls: {score['tool_calls']}, tokens: {result.tokens}, cost: {cost}", sys.stdout)
+        tell(
+            f"steps: {steps}\ntool calls: {score['tool_calls']}, tokens: {result.tokens}, cost: {cost}",
+            sys.stdout,
+        )
     return 0 if answered and score["completed"] is not False else 1
 
 

@@ -11,6 +11,7 @@ import os
 import re
 import time
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 # --- provider block: canonical, do not edit -------------------------------------------------------
@@ -97,24 +98,42 @@ def load_litellm() -> Any:
     return litellm
 
 
-def call_provider(litellm: Any, **request: Any) -> Any:
-    """``litellm.completion(**request)``, with a time-out for each wait and a bounded number of tries.
+def call_provider(litellm: Any, **request: Any) -> SimpleNamespace:
+    """The assistant message that ``litellm.completion(**request)`` brings.
 
-    Tries again after rate limits, time-outs, overload and lost connections, waiting as long as the
-    provider asks. Raises ProviderError, with the first line of the provider's error.
+    It carries the provider's counts (``tokens_used`` in all, ``prompt_tokens``, ``completion_tokens``) and
+    ``cost`` in USD, None when unknown. Each wait has a time-out, and rate limits, time-outs, overload and
+    lost connections are tried again, a bounded number of times, after as long as the provider asks.
+    Raises ProviderError, with the first line of the provider's error.
     """
     for attempt in range(1, TRIES + 1):
         try:
             reply = litellm.completion(timeout=TIMEOUT_SECONDS, max_retries=0, **request)
             if reply.choices:
-                return reply
+                return _read_reply(reply)
             raise TimeoutError("the reply holds no choice")
         except Exception as error:
             wait = seconds_to_wait(error, attempt)
             if attempt == TRIES or wait is None:
                 reason = str(error).partition("Traceback")[0].strip().rstrip(" -") or type(error).__name__
-                raise ProviderError(f"the model {request['model']} failed: {reason.splitlines()[0][:300]}") from error
+                first_line = reason.splitlines()[0][:300]
+                raise ProviderError(f"the model {request['model']} failed: {first_line}") from error
             time.sleep(wait)
+
+
+def _read_reply(reply: Any) -> SimpleNamespace:
+    message, usage = reply.choices[0].message, getattr(reply, "usage", None)
+    counts = [getattr(usage, f"{part}_tokens", None) for part in ("prompt", "completion", "total")]
+    prompt, completion, total = (count if type(count) is int and count > 0 else 0 for count in counts)
+    return SimpleNamespace(
+        role="assistant",
+        content=message.content,
+        tool_calls=message.tool_calls or None,
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        tokens_used=total or prompt + completion,
+        cost=(getattr(reply, "_hidden_params", None) or {}).get("response_cost"),
+    )
 
 
 def seconds_to_wait(error: Exception, attempt: int) -> float | None:

@@ -64,6 +64,15 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
+def tell(text: str, stream: TextIO) -> None:
+    """Print at once; when nobody can read it (``| head``, a full disk), end the run as Ctrl-C does."""
+    try:
+        print(printable(text), file=stream, flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise KeyboardInterrupt from None
+
+
 class Trace:
     """Watches a run through its two seams: tells it to a person as it happens, and to a file.
 

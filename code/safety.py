@@ -36,7 +36,9 @@ class Action:
         return hash(self.tool)  # arguments needn't be hashable; equality tells the rest apart
 
     def __str__(self) -> str:
-        named = self.arguments.items() if isinstance(self.arguments, dict) else [("arguments", self.arguments)]
+        named = (
+            self.arguments.items() if isinstance(self.arguments, dict) else [("arguments", self.arguments)]
+        )
         text = f"{self.tool}({', '.join(f'{key}={value!r}' for key, value in named)})"
         return text if len(text) <= 300 else text[:300] + "…"
 

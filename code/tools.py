@@ -49,7 +49,9 @@ SECRET = re.compile(  # the tail: Windows takes "X. " and "X:stream" for X
     r"|[._]netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|\.ssh|\.aws)(~|\.bak)?[. ]*(:.*)?",
     re.IGNORECASE | re.DOTALL,
 )
-OPEN_FLAGS = sum(getattr(os, flag, 0) for flag in ("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+OPEN_FLAGS = sum(
+    getattr(os, flag, 0) for flag in ("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
+)
 
 
 def safe_resolve(repo_root: str | Path, path: str) -> Path:
@@ -71,7 +73,7 @@ def safe_resolve(repo_root: str | Path, path: str) -> Path:
 
 
 def read_file(repo_root: str | Path, path: str, start_line: int = 1) -> str:
-    """The text of a file from line ``start_line`` (the first is 1) on: whole lines, 16,000 characters at most.
+    """The text of a file from line ``start_line`` (the first is 1): whole lines, 16,000 characters at most.
 
     When there is more, a last line in brackets says which lines these are and how to go on. Bytes that
     aren't UTF-8 are shown as replacement characters. Reads no more than it needs.
@@ -108,7 +110,9 @@ def _window(file: BinaryIO, first: int) -> str:
             file.seek(start + place)
         line, start = min(line + lines, first), start + len(block)
         if start > FARTHEST:
-            raise ValueError(f"line {first} lies more than {FARTHEST} bytes into the file; search_code finds a place")
+            raise ValueError(
+                f"line {first} lies more than {FARTHEST} bytes into the file; search_code finds a place"
+            )
     data = file.read(4 * READ_CHARS + 1)  # a character has four bytes at most
     if not data and first > 1:
         raise ValueError(f"start_line {first} is past the end: the file has {line - ended} lines")
@@ -172,7 +176,10 @@ def search_code(repo_root: str | Path, query: str) -> str:
         at, end, line = data.find(needle), 0, 1
         while at >= 0:
             if len(hits) == MAX_HITS:
-                return "\n".join(hits) + f"\n[only the first {MAX_HITS} hits are shown; a longer query finds fewer]"
+                return (
+                    "\n".join(hits)
+                    + f"\n[only the first {MAX_HITS} hits are shown; a longer query finds fewer]"
+                )
             line += data.count(b"\n", end, at)
             start, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
             end = len(data) if end < 0 else end
@@ -260,7 +267,10 @@ TOOLS = {"read_file": read_file, "list_directory": list_directory, "search_code"
 def _schema(name: str, description: str, required: list[str], **properties: tuple[str, str]) -> dict:
     described = {key: {"type": kind, "description": text} for key, (kind, text) in properties.items()}
     parameters = {"type": "object", "properties": described, "required": required}
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+    return {
+        "type": "function",
+        "function": {"name": name, "description": description, "parameters": parameters},
+    }
 
 
 TOOL_SCHEMAS = [
@@ -279,7 +289,8 @@ TOOL_SCHEMAS = [
     ),
     _schema(
         "search_code",
-        "Find every line of the repository that contains the query, as path:line: text. Literal, case counts.",
+        "Find every line of the repository that contains the query, as path:line: text. "
+        "Literal, case counts.",
         ["query"],
         query=("string", "one word or short piece of code to look for, such as def load_config"),
     ),
@@ -303,7 +314,9 @@ def _refusal(name: str, arguments: dict) -> str | None:
     if name not in list(TOOLS):  # a list: what a model sends as a name needn't be hashable
         return f"Error: there is no tool {_shown(str(name))}; the tools are {', '.join(TOOLS)}"
     parameters = PARAMETERS[name]
-    usage = f"call {name} with a JSON object such as " + json.dumps({key: "..." for key in parameters["required"]})
+    usage = f"call {name} with a JSON object such as " + json.dumps(
+        {key: "..." for key in parameters["required"]}
+    )
     if MALFORMED in arguments:
         return f"Error: the arguments are not a JSON object: {arguments[MALFORMED]}. {usage}"
     for key in parameters["required"]:
@@ -312,7 +325,9 @@ def _refusal(name: str, arguments: dict) -> str | None:
     for key, value in _known(name, arguments).items():
         kind = parameters["properties"][key]["type"]
         if type(value) is not TYPES[kind]:
-            return f"Error: argument {key!r} must be of type {kind}, not {json.dumps(value)[:MAX_LINE]}; {usage}"
+            return (
+                f"Error: argument {key!r} must be of type {kind}, not {json.dumps(value)[:MAX_LINE]}; {usage}"
+            )
     return None
 
 

@@ -321,7 +321,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     where.add_argument(
         "--write", metavar="FILE", nargs="+", type=Path, help="put their tables into EVALUATION.md, run nothing"
     )
-    parser.set_defaults(repo=None)
+    parser.set_defaults(repo_root=None)
     return parser.parse_args(argv)
 
 

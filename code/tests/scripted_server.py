@@ -96,7 +96,11 @@ class _Handler(BaseHTTPRequestHandler):
         status, reply, headers = self.script.answer(body)
         data = json.dumps(reply).encode()
         self.send_response(status)
-        for name, value in {"content-type": "application/json", "content-length": len(data), **headers}.items():
+        for name, value in {
+            "content-type": "application/json",
+            "content-length": len(data),
+            **headers,
+        }.items():
             self.send_header(name, str(value))
         self.end_headers()
         self.wfile.write(data)

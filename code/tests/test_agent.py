@@ -490,7 +490,9 @@ class TestM3StopReasons:
 
     def test_a_second_run_on_one_tracker_counts_itself_only(self, repo):
         used = BudgetTracker(9, 10_000, steps=2, tokens=300)
-        play(repo, turn(text="French", tokens=40), budget=used, because=ITSELF).ends("answered", steps=1, tokens=40)
+        play(repo, turn(text="French", tokens=40), budget=used, because=ITSELF).ends(
+            "answered", steps=1, tokens=40
+        )
 
     @pytest.mark.parametrize(
         ("stop_reason", "turns", "budget"),

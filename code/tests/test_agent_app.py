@@ -39,12 +39,17 @@ LOOK = {"query": "def greet"}
 
 
 def looks_then_answers():
-    return [turn(call("search_code", LOOK), text="I search.", tokens=40), turn(text="In greeter/main.py.", tokens=60)]
+    return [
+        turn(call("search_code", LOOK), text="I search.", tokens=40),
+        turn(text="In greeter/main.py.", tokens=60),
+    ]
 
 
 # --- what a person sees -----------------------------------------------------------------------------
 def test_the_trace_the_answer_the_reason_and_the_score_are_printed(play):
-    code, out, err = play(*looks_then_answers(), flags=["--expect", "greeter/main.py", "--optimal-steps", "2"])
+    code, out, err = play(
+        *looks_then_answers(), flags=["--expect", "greeter/main.py", "--optimal-steps", "2"]
+    )
     assert code == 0 and err == ""
     for part in ("step 1: 40 tokens", "thought      I search.", "action       search_code(query='def greet')",
                  "observation  greeter/main.py:4: def greet(language: str) -> str:", "step 2: 100 tokens",
@@ -56,7 +61,9 @@ def test_the_trace_the_answer_the_reason_and_the_score_are_printed(play):
 def test_the_trace_is_live(monkeypatch, repo, capsys):
     def complete(messages, tools):
         shown = capsys.readouterr().out
-        assert ("observation" in shown) == (len(messages) > 2), "each step is shown before the next one begins"
+        assert ("observation" in shown) == (len(messages) > 2), (
+            "each step is shown before the next one begins"
+        )
         return turn(call("list_directory", {})) if len(messages) == 2 else turn(text="done")
 
     monkeypatch.setattr(agent_app, "make_complete", lambda config: complete)
@@ -105,7 +112,13 @@ def test_json_prints_one_object(play):
         "tokens": 100,
         "stop_reason": "answered",
         "detail": "",
-        "evaluation": {"completed": True, "steps": 2, "tool_calls": 1, "efficiency": 1.0, "stop_reason": "answered"},
+        "evaluation": {
+            "completed": True,
+            "steps": 2,
+            "tool_calls": 1,
+            "efficiency": 1.0,
+            "stop_reason": "answered",
+        },
     }
     assert json.loads(play(turn(text="x"), flags=["--json"])[1])["evaluation"]["completed"] is None
 
@@ -226,17 +239,26 @@ def test_a_milestone_that_is_missing_is_named_before_a_model_is_called(monkeypat
 
     monkeypatch.setattr(agent_app, name, stub)
     code, out, err = play()
-    assert (code, out, err) == (2, "", "error: a milestone is missing: M9: build this (python -m learn shows the way)\n")
+    assert (code, out, err) == (
+        2,
+        "",
+        "error: a milestone is missing: M9: build this (python -m learn shows the way)\n",
+    )
 
 
 @pytest.mark.parametrize("name", ["tick", "over_budget"])
 def test_a_missing_method_is_named_too(monkeypatch, play, name):
-    monkeypatch.setattr(BudgetTracker, name, lambda *args: (_ for _ in ()).throw(NotImplementedError("M2: build this")))
+    monkeypatch.setattr(
+        BudgetTracker, name, lambda *args: (_ for _ in ()).throw(NotImplementedError("M2: build this"))
+    )
     assert play()[0] == 2
 
 
 def test_output_that_nobody_can_read_ends_the_run_in_a_sentence(tmp_path):
-    where = {"cwd": APP.parent, "env": os.environ | {"LLM_MODEL": "ollama_chat/x", "OLLAMA_API_BASE": "http://127.0.0.1:1"}}
+    where = {
+        "cwd": APP.parent,
+        "env": os.environ | {"LLM_MODEL": "ollama_chat/x", "OLLAMA_API_BASE": "http://127.0.0.1:1"},
+    }
     command = [sys.executable, str(APP), "x"]
     with open(os.devnull) as unwritable:  # opened for reading: every write fails
         done = subprocess.run(command, stdout=unwritable, stderr=subprocess.PIPE, text=True, **where)
@@ -258,10 +280,15 @@ def test_a_key_never_reaches_the_terminal(monkeypatch, play):
 
 # --- the trace as a file ----------------------------------------------------------------------------
 def test_the_trace_file_holds_every_event_and_no_secret(monkeypatch, play, repo, tmp_path):
-    monkeypatch.setattr(agent_app, "load_config", lambda: monkeypatch.setenv("MY_API_KEY", "hunter2-hunter2") or Config())
+    monkeypatch.setattr(
+        agent_app, "load_config", lambda: monkeypatch.setenv("MY_API_KEY", "hunter2-hunter2") or Config()
+    )
     (repo / "leak.txt").write_text("password hunter2-hunter2 and " + "x" * 9000)
     file = tmp_path / "runs" / "run.jsonl"
-    turns = [turn(call("read_file", {"path": "leak.txt"}), call("read_file", {"path": "nope"})), turn(text="done")]
+    turns = [
+        turn(call("read_file", {"path": "leak.txt"}), call("read_file", {"path": "nope"})),
+        turn(text="done"),
+    ]
     assert play(*turns, flags=["--trace", str(file)])[0] == 0
     events = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     assert [event["event"] for event in events] == [
@@ -322,7 +349,9 @@ def live(real_litellm, monkeypatch, repo):
 
 def test_requests_are_what_a_provider_takes(live):
     calls = [wire_call("search_code", '{"query": "def greet"}', "a"), wire_call("list_directory", "", "b")]
-    with ScriptedServer({"content": "I look.", "tool_calls": calls}, {"content": "In greeter/main.py."}) as server:
+    with ScriptedServer(
+        {"content": "I look.", "tool_calls": calls}, {"content": "In greeter/main.py."}
+    ) as server:
         result, _ = live(server, temperature=0.3, max_tokens=77)
     assert (result.stop_reason, result.answer, result.tokens) == ("answered", "In greeter/main.py.", 220)
     for body in server.bodies:
@@ -363,7 +392,9 @@ def test_what_a_model_gets_wrong_does_not_poison_the_next_request(live, calls):
 
 
 def test_a_rate_limit_is_waited_out_and_a_wrong_key_is_not(live):
-    with ScriptedServer((429, "slow down", {"retry-after": "1"}), (503, "busy", {}), {"content": "done"}) as server:
+    with ScriptedServer(
+        (429, "slow down", {"retry-after": "1"}), (503, "busy", {}), {"content": "done"}
+    ) as server:
         assert live(server)[0].answer == "done"
     assert len(server.bodies) == 3
     with ScriptedServer((401, "Incorrect API key", {}), {"content": "done"}) as server:
@@ -394,7 +425,9 @@ def test_the_providers_count_is_taken_when_there_is_one(live, usage, tokens):
 
 
 def test_nothing_of_ours_travels_to_the_provider():
-    first = turn(call("read_file", "{broken", id=None), call("", None, id="same"), call("a b", {}, id="same"), tokens=9)
+    first = turn(
+        call("read_file", "{broken", id=None), call("", None, id="same"), call("a b", {}, id="same"), tokens=9
+    )
     first.cost = 0.5
     sent = agent.wire_messages([
         {"role": "user", "content": "q", "ts": 1}, first,
@@ -403,12 +436,26 @@ def test_nothing_of_ours_travels_to_the_provider():
         {"role": "tool", "tool_call_id": "orphan", "content": "r"}, turn(call("x", {})),
     ])  # fmt: skip
     assert complaint({"messages": sent}) is None
-    assert [message["role"] for message in sent] == ["user", "assistant", "tool", "tool", "tool", "user", "assistant", "tool"]
+    assert [message["role"] for message in sent] == [
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "tool",
+        "user",
+        "assistant",
+        "tool",
+    ]
     assert sent[4]["content"] == sent[7]["content"] == "Error: interrupted, no result"
     assert sent[5]["content"] == "ab" and sent[1]["tool_calls"][0]["function"]["arguments"] == "{}"
 
 
 def test_an_id_that_carries_a_signature_is_left_alone():
-    calls = [call("list_directory", {}, id="call_1__thought__c2lnbmF0dXJl"), call("list_directory", {}, id="call_2")]
-    sent = agent.wire_messages([turn(*calls), {"role": "tool", "content": "a"}, {"role": "tool", "content": "b"}])
+    calls = [
+        call("list_directory", {}, id="call_1__thought__c2lnbmF0dXJl"),
+        call("list_directory", {}, id="call_2"),
+    ]
+    sent = agent.wire_messages(
+        [turn(*calls), {"role": "tool", "content": "a"}, {"role": "tool", "content": "b"}]
+    )
     assert [entry["id"] for entry in sent[0]["tool_calls"]] == ["call_1__thought__c2lnbmF0dXJl", "call_2"]

@@ -91,7 +91,7 @@ class TestArguments:
             *['{"path":"a.py"}{"path":"b.py"}', '{"path":"a.py"} and more', '```json\n{"path":"a.py"}\n```'],
             *[r'{"query": "\d+"}', r'{"path": "C:\dir\x"}', "\ufeff{}", "\x00", "\ud800"],
             *[json.dumps(json.dumps(json.dumps(A_PY))), json.dumps("null")],
-            *[nested(60), nested(5000), "[" * 100_000, '{"a":' * 5000, "9" * 5000],
+            *[nested(201), nested(5000), "[" * 100_000, '{"a":' * 5000, "9" * 5000],
             *[5, 1.5, True, b"{}", [], ["path"], ("path", "a.py"), object()],
         ],
         ids=lambda raw: repr(raw)[:40],

@@ -17,7 +17,16 @@ import pytest
 import agent
 import tools
 from tests.conftest import call, turn
-from tools import MALFORMED, TOOL_SCHEMAS, TOOLS, dispatch_tool, list_directory, read_file, safe_resolve, search_code
+from tools import (
+    MALFORMED,
+    TOOL_SCHEMAS,
+    TOOLS,
+    dispatch_tool,
+    list_directory,
+    read_file,
+    safe_resolve,
+    search_code,
+)
 
 SENTINEL = "SENTINEL-5e1f"
 
@@ -56,7 +65,15 @@ ESCAPES = [
     "settings.py/../../repo-evil/secret.txt", "..", "../", "./..", "..//", "/", "//", "/etc/passwd", "//etc/passwd",
     "/proc/self/environ", "../repo", "../missing", "../../../../../../../../../../etc/passwd",
 ]  # fmt: skip
-NOT_PATHS = ["a/" * 200_000, "a\0b", "\0", "\ud800", "x" * 5000, "a/" * 5000, "def f():\n    return 1\n" * 200]
+NOT_PATHS = [
+    "a/" * 200_000,
+    "a\0b",
+    "\0",
+    "\ud800",
+    "x" * 5000,
+    "a/" * 5000,
+    "def f():\n    return 1\n" * 200,
+]
 LITERAL = ["~/.ssh/id_rsa.pub", "$HOME/x", "%USERPROFILE%", "~", "..\\..\\etc\\passwd", "C:\\Windows\\win.ini",
            "\\\\server\\share", ".. ", *(["settings.py "] if os.name != "nt" else [])]  # fmt: skip
 
@@ -80,7 +97,9 @@ def test_the_absolute_path_of_a_neighbour_is_refused_and_that_of_a_file_inside_i
 
 def test_a_refusal_does_not_tell_whether_anything_is_there(repo, outside):
     there, missing = ("../repo-evil/secret.txt", "../repo-evil/nothing.txt")
-    assert ask(repo, "read_file", path=there).replace(there, "") == ask(repo, "read_file", path=missing).replace(missing, "")
+    assert ask(repo, "read_file", path=there).replace(there, "") == ask(
+        repo, "read_file", path=missing
+    ).replace(missing, "")
 
 
 @pytest.mark.parametrize("path", NOT_PATHS + LITERAL, ids=range(len(NOT_PATHS + LITERAL)))
@@ -92,7 +111,9 @@ def test_what_is_no_path_is_an_error_of_bounded_length(repo, path):
         json.dumps(seen).encode()
 
 
-@pytest.mark.parametrize("name", ["[...slug].ts", "v1..2.txt", "~notes", "a..b/c.py", "..data", "$x", "-rf", "a b.txt"])
+@pytest.mark.parametrize(
+    "name", ["[...slug].ts", "v1..2.txt", "~notes", "a..b/c.py", "..data", "$x", "-rf", "a b.txt"]
+)
 def test_an_honest_name_that_looks_odd_is_readable(repo, name):
     write(repo / name, "fine\n")
     assert ask(repo, "read_file", path=name) == "fine\n"
@@ -116,7 +137,9 @@ def test_links(repo, outside):
     listing = list_directory(repo).splitlines()
     assert "loop (link)" in listing and "dangling (link)" in listing and "settings.py" in listing
     assert "no line holds" in search_code(repo, SENTINEL)
-    assert search_code(repo, "RETRIES") == "settings.py:2: RETRIES = 3", "one hit for a file, however many links lead to it"
+    assert search_code(repo, "RETRIES") == "settings.py:2: RETRIES = 3", (
+        "one hit for a file, however many links lead to it"
+    )
 
 
 def test_the_root_may_be_a_link_relative_or_a_string(repo, monkeypatch):
@@ -247,7 +270,9 @@ def test_a_binary_file_is_named_as_one(repo, data):
 def test_endless_lines_are_cut_and_can_be_passed(repo):
     write(repo / "wide.js", "x" * 1_000_000 + "\nlast\n")
     seen = read_file(repo, "wide.js")
-    assert len(seen) < 17_000 and seen.endswith("[line 1 is cut after 16000 characters; go on with start_line=2]")
+    assert len(seen) < 17_000 and seen.endswith(
+        "[line 1 is cut after 16000 characters; go on with start_line=2]"
+    )
     assert read_file(repo, "wide.js", 2) == "last\n"
 
 
@@ -277,7 +302,9 @@ def test_a_far_line_is_reached_in_blocks(repo):
 def test_a_line_beyond_reach_is_an_error(repo, monkeypatch):
     monkeypatch.setattr(tools, "FARTHEST", 100_000)
     write(repo / "far.txt", b"row\n" * 100_000)
-    assert "lies more than 100000 bytes into the file" in ask(repo, "read_file", path="far.txt", start_line=90_000)
+    assert "lies more than 100000 bytes into the file" in ask(
+        repo, "read_file", path="far.txt", start_line=90_000
+    )
     assert ask(repo, "read_file", path="far.txt", start_line=1000).startswith("row")
 
 
@@ -314,7 +341,7 @@ def test_hits_come_in_the_order_of_the_tree(repo):
                                    "-f/etc/passwd", "(a+)+$", "^", ".*", "é", "🙂"])  # fmt: skip
 def test_the_query_is_literal(repo, query):
     write(repo / "odd.txt", f"before\n  {query} after\n")
-    assert search_code(repo, query) .endswith(f"odd.txt:2:   {query} after")
+    assert search_code(repo, query).endswith(f"odd.txt:2:   {query} after")
     (repo / "odd.txt").unlink()
     assert "no line holds" in search_code(repo, query) or query in "^.*"
 
@@ -332,7 +359,10 @@ def test_a_query_of_several_lines_is_refused(repo, query):
 def test_case_counts_and_nothing_found_says_what_was_searched(repo):
     write(repo / "blob.bin", b"\0RETRIES")
     write(repo / "__pycache__" / "x.py", "retries")
-    assert search_code(repo, "retries") == "no line holds 'retries' (5 files searched, 1 skipped); try a shorter or another word"
+    assert (
+        search_code(repo, "retries")
+        == "no line holds 'retries' (5 files searched, 1 skipped); try a shorter or another word"
+    )
 
 
 def test_lines_end_at_newlines_only(repo):
@@ -440,12 +470,16 @@ def test_a_missing_or_ill_typed_argument_is_named(repo, arguments):
 
 @pytest.mark.parametrize("start", ["2", True, 2.5, [], "x"])
 def test_an_ill_typed_optional_argument_is_named_too(repo, start):
-    assert f"'start_line' must be of type integer, not {json.dumps(start)}" in dispatch_tool("read_file", {"path": "settings.py", "start_line": start}, repo)
+    assert f"'start_line' must be of type integer, not {json.dumps(start)}" in dispatch_tool(
+        "read_file", {"path": "settings.py", "start_line": start}, repo
+    )
 
 
 @pytest.mark.parametrize("start", [None, 1, 1.0])
 def test_an_optional_argument_may_be_null_or_a_whole_float(repo, start):
-    assert dispatch_tool("read_file", {"path": "settings.py", "start_line": start}, repo).startswith("DEFAULT")
+    assert dispatch_tool("read_file", {"path": "settings.py", "start_line": start}, repo).startswith(
+        "DEFAULT"
+    )
 
 
 def test_arguments_that_are_no_object_are_never_run(repo):
