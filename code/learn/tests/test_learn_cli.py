@@ -407,9 +407,8 @@ def test_hint_check_reveal_and_reset_take_an_extra(copy_with_extras):
     copy.write("code/extras/structured.py", wrong)
     said = copy.learn("check", "X3")
     assert said.code == 1 and "\n    called  check_emitted(" in said.out and "section 10" in said.out
-    assert copy.learn("reveal", "X3").code == 1
+    assert "reference: extras/structured.py" in copy.learn("reveal", "X3", "--give-up").out
     build(copy, "M1", "M2", "M3", "X3")
-    assert "check_emitted: yours is the reference" in copy.learn("reveal", "X3").out
     said = copy.learn("check", "X3")
     assert said.code == 0 and "X3, Structured output, is done" in said.out
     assert copy.learn("reset", "X3", "--yes").code == 0
