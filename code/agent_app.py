@@ -1,7 +1,7 @@
 """Run a tool-calling agent on a repository, within a budget, and say why it stopped.
 
 examples:
-  python agent_app.py "where is run_agent defined?" --repo .
+  python agent_app.py "where is safe_resolve defined?" --repo .
   python agent_app.py "what model does this repo default to?" --expect offline --optimal-steps 3
   python agent_app.py "list the files in tests" --quiet
   python agent_app.py "which files use Action?" --model claude-haiku-5-5 --max-steps 6 --json
