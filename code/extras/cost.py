@@ -67,9 +67,8 @@ def price_of(model: str) -> Price:
         entry = prices[bare]
 
     def usd(tier: str) -> tuple[float, float]:
-        return tuple(
-            round((entry.get(f"{side}_cost_per_token{tier}") or 0) * 1e6, 6) for side in ("input", "output")
-        )
+        names = [f"{side}_cost_per_token" for side in ("input", "output")]
+        return tuple(round((entry.get(name + tier) or entry.get(name) or 0) * 1e6, 6) for name in names)
 
     if not all(usd("")):
         raise ValueError(f"the price of {model!r} is not known, so a ceiling in USD can't be kept")

@@ -79,6 +79,7 @@ def price_list(tmp_path, monkeypatch):
             "output_cost_per_token": 0.0,
             "litellm_provider": "ollama",
         },
+        "one-tier": entry | {"input_cost_per_token_above_200k_tokens": 2e-06},
         "half": {"input_cost_per_token": 1e-06, "litellm_provider": "anthropic"},
     }
     (tmp_path / extras.cost.PRICE_MAP).write_text(json.dumps(models), encoding="utf-8")
@@ -89,6 +90,9 @@ def price_list(tmp_path, monkeypatch):
 def test_a_price_comes_from_the_list(price_list):
     expected = Price(1.0, 5.0, long=((100_000, 2.0, 7.5),))
     assert price_of("claude-x") == price_of("anthropic/claude-x") == expected
+    assert price_of("one-tier") == Price(1.0, 5.0, long=((200_000, 2.0, 5.0),)), (
+        "output costs at least as before"
+    )
 
 
 @pytest.mark.parametrize("model", ["openai/claude-x", "claude", "ollama/free", "half", "offline/keyword", ""])
