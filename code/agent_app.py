@@ -191,7 +191,8 @@ def run(options: argparse.Namespace, config: Config, loop: Callable[..., RunResu
         result, {"answer_contains": options.expect or "", "optimal_steps": options.optimal_steps}
     )
     score["completed"] = score["completed"] if options.expect else None
-    answered = result.stop_reason == "answered" and (result.answer or "").strip()
+    text = (result.answer or "").strip()  # an extra may leave a text without having answered
+    answered = result.stop_reason == "answered" and text
     stopped = f"{result.stop_reason}{f' ({result.detail})' if result.detail else ''}"
     if options.json:
         tell(json.dumps(asdict(result) | {"evaluation": score}, indent=2, default=str), sys.stdout)
@@ -200,7 +201,7 @@ def run(options: argparse.Namespace, config: Config, loop: Callable[..., RunResu
     else:
         judged = {True: "yes", False: "no", None: "not judged (no --expect)"}[score["completed"]]
         steps = f"{result.steps} (optimal: {options.optimal_steps}), efficiency: {score['efficiency']:.2f}"
-        tell(f"\nanswer: {answered or '(none)'}\n\nstop_reason: {stopped}\ncompleted: {judged}", sys.stdout)
+        tell(f"\nanswer: {text or '(none)'}\n\nstop_reason: {stopped}\ncompleted: {judged}", sys.stdout)
         cost = "unknown" if trace.cost is None else f"${trace.cost:.4f}"
         tell(
             f"steps: {steps}\ntool calls: {score['tool_calls']}, tokens: {result.tokens}, cost: {cost}",
