@@ -51,6 +51,9 @@ Files of the repository:
 {listing}"""
 
 
+INSTALL = "code/requirements.txt lists what has to be installed, in a virtual environment"
+
+
 def build_messages(task: str, repo_root: str | Path) -> list[dict]:
     """The two messages that a run starts from: system prompt and task."""
     prompt = SYSTEM_PROMPT.format(listing=list_directory(repo_root))
@@ -224,14 +227,18 @@ def main(argv: list[str] | None = None) -> int:
         if options.trace:
             Path(options.trace).parent.mkdir(parents=True, exist_ok=True)
             trace.file = open(options.trace, "x", encoding="utf-8")  # x: an earlier run is kept
-    except (ValueError, OSError, ImportError) as error:
+    except FileExistsError:
+        return _end(trace, 2, f"error: {options.trace} exists already, and an earlier run is kept; name another file")
+    except (ValueError, OSError) as error:
         return _end(trace, 2, f"error: {error}")
+    except ImportError as error:
+        return _end(trace, 2, f"error: {error}; {INSTALL}")
     try:
         return run(options, config, loop, trace)
     except ProviderError as error:
         return _end(trace, 3, f"error: {redact(str(error))}", options.quiet)
     except ImportError as error:
-        return _end(trace, 2, f"error: {error}; code/requirements.txt lists what has to be installed")
+        return _end(trace, 2, f"error: {error}; {INSTALL}")
     except NotImplementedError as error:
         return _end(trace, 2, f"error: an exercise is missing: {error}")
     except KeyboardInterrupt:

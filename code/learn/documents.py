@@ -38,8 +38,17 @@ class Section:
 
     @property
     def filled(self) -> bool:
+        """Whether every part has an answer."""
+        return all(self._answered())
+
+    @property
+    def begun(self) -> bool:
+        """Whether any part has an answer."""
+        return any(self._answered())
+
+    def _answered(self) -> list[bool]:
         answers = ["\n".join(part).replace(PLACEHOLDER, "") for part in self.parts]
-        return not any(NOTHING.fullmatch(answer) for answer in answers)
+        return [not NOTHING.fullmatch(answer) for answer in answers]
 
 
 def make_template(text: str, introduction: str) -> str:

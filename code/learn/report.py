@@ -128,7 +128,7 @@ def main(argv: list[str]) -> int:
     import pytest
 
     with open(argv[0], "a", encoding="utf-8") as file:
-        quiet = ["-q", "--tb=line", "-p", "no:cacheprovider", "-p", "no:faulthandler", "--rootdir", str(CODE)]
+        quiet = ["-q", "--tb=line", "--continue-on-collection-errors", "-p", "no:cacheprovider", "-p", "no:faulthandler", "--rootdir", str(CODE)]
         return pytest.main([*quiet, *argv[1:]], plugins=[Recorder(file)])
 
 

@@ -268,16 +268,6 @@ class TestM3Turn:
         run.check("the first lines of the results", texts, ['DEFAULT_LANGUAGE = "fr"', "README.md"])
         run.ends("answered", history=[Action("read_file", SETTINGS), Action("list_directory", {})])
 
-    def test_the_record_is_what_the_model_asked_for(self, repo):
-        def careless(name, arguments, repo_root):
-            arguments["path"] = "elsewhere"
-            return "text"
-
-        run = play(
-            repo, turn(call("read_file", SETTINGS)), turn(text="French"), because=RECORD, dispatch=careless
-        )
-        run.ends("answered", history=[Action("read_file", SETTINGS)])
-
 
 COUNT_ALL = Idea("Every model call is a step that costs, also the one that brings the answer.", "3.3")
 ONE_STEP = Idea("A step is one model call, however many tool calls it asks for.", "3.3")
@@ -682,3 +672,13 @@ class TestM3AnyTurn:
         turns = [turn(call("read", {"try": n}), tokens=0) for n in range(9)]
         run = play(repo, *turns, budget=BudgetTracker(4, 10_000), because=NO_MORE)
         run.check("the calls of the model", len(run.model.sent), 4)
+
+    def test_the_record_is_what_the_model_asked_for(self, repo):
+        def tool_that_changes_its_arguments(name, arguments, repo_root):
+            arguments["path"] = "elsewhere"
+            return "text"
+
+        run = play(
+            repo, turn(call("read_file", SETTINGS)), turn(text="French"), because=RECORD, dispatch=tool_that_changes_its_arguments
+        )
+        run.ends("answered", history=[Action("read_file", SETTINGS)])
