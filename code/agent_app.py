@@ -107,8 +107,9 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
     if {"-h", "--help"} & set(sys.argv[1:] if argv is None else argv):
         from extras.stack import EXTRAS
 
-        parser.epilog += "\nextras:\n" + "\n".join(
-            f"  {name:<11} {extra.clause}" for name, extra in EXTRAS.items()
+        parser.epilog += (
+            "\nextras (for language models; the built-in searcher understands none of them):\n"
+            + "\n".join(f"  {name:<11} {extra.clause}" for name, extra in EXTRAS.items())
         )
     add = parser.add_argument
     add("task", help="what to find out")
@@ -152,6 +153,8 @@ def configure(options: argparse.Namespace) -> Config:
     if problem := model_problem(config.model):
         raise ValueError(problem)
     try:
+        if not os.path.isdir(config.repo_root):
+            raise ValueError("there is no such directory")
         list_directory(config.repo_root)
     except (OSError, ValueError) as error:
         raise ValueError(f"the repository {config.repo_root!r} can't be read: {error}") from error
@@ -228,7 +231,9 @@ def main(argv: list[str] | None = None) -> int:
             Path(options.trace).parent.mkdir(parents=True, exist_ok=True)
             trace.file = open(options.trace, "x", encoding="utf-8")  # x: an earlier run is kept
     except FileExistsError:
-        return _end(trace, 2, f"error: {options.trace} exists already, and an earlier run is kept; name another file")
+        return _end(
+            trace, 2, f"error: {options.trace} exists already, and an earlier run is kept; name another file"
+        )
     except (ValueError, OSError) as error:
         return _end(trace, 2, f"error: {error}")
     except ImportError as error:

@@ -9,7 +9,11 @@ import email.utils
 import math
 import os
 import re
+import signal
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -85,12 +89,28 @@ class ProviderError(Exception):
     """The model could not be asked; the message is one sentence."""
 
 
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Ctrl-C waits for the end of the block: in the middle of an import it can be lost, or hang us."""
+    held: list[int] = []
+    main_thread = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, lambda *_: held.append(1)) if main_thread else None
+    try:
+        yield
+    finally:
+        if main_thread:
+            signal.signal(signal.SIGINT, before)
+    if held:
+        raise KeyboardInterrupt
+
+
 def load_litellm() -> Any:
     """Import LiteLLM, quiet and offline. It takes seconds of CPU, so only when a model is called."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else it fetches prices at import
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # else it reads .env behind our back
     os.environ.setdefault("LITELLM_LOG", "ERROR")
-    import litellm
+    with interrupts_held():
+        import litellm
 
     litellm.suppress_debug_info = True
     litellm.disable_hf_tokenizer_download = True

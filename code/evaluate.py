@@ -139,7 +139,7 @@ class Trace:
             calls = [{"tool": call.name, "arguments": call.arguments} for call in parse_tool_calls(message)]
             self.event("model_reply", tokens=used, content=message.content, calls=calls)
             self.say(f"step {self.steps}: {self.tokens} tokens, {time.monotonic() - self.start:.1f} s so far")
-            if calls and message.content:
+            if message.content and (calls or not tools):  # without tools: a plan or a check, no answer
                 self._excerpt("thought", str(message.content))
             return message
 

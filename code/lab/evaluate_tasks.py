@@ -31,6 +31,7 @@ from safety import BudgetTracker
 
 TASKS = Path(__file__).with_name("tasks.jsonl")
 PROJECT = Path(__file__).resolve().parents[2]
+RUNS = PROJECT / "runs"  # beside code/, so that no run on code/ finds an earlier one's answers
 DOCUMENT = PROJECT / "EVALUATION.md"
 FIELDS = {
     "id": str, "task": str, "repo": str, "answer_contains": str,
@@ -38,7 +39,7 @@ FIELDS = {
 }  # fmt: skip
 TRIES = 3  # a run whose worker was lost is sent again
 # rooms that a run on this project doesn't see: the tasks and their answers stand there
-UNSEEN = ("lab", "learn", "extras", "tests")
+UNSEEN = ("lab", "learn", "extras", "tests", "runs")
 
 
 # --- tasks ------------------------------------------------------------------------------------------
@@ -239,7 +240,7 @@ def main(argv: list[str]) -> int:
             return 0
         config = configure(options)
         chosen = _choose(known, options)
-        out = options.resume or options.out or Path("runs") / _file_name(config.model)
+        out = options.resume or options.out or RUNS / _file_name(config.model)
         records = read_records(out) if options.resume and out.exists() else []
         settings = {name: value for name, value in asdict(config).items() if name != "repo_root"}
         for other in (record["config"].items() for record in records):
@@ -311,7 +312,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     add("--repeat", metavar="N", type=_count, default=1, help="run each task N times (default: 1)")
     add("--jobs", metavar="N", type=_count, default=1, help="runs at a time (default: 1)")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--out", metavar="FILE", type=Path, help="a new result file (default: one in runs/)")
+    where.add_argument("--out", metavar="FILE", type=Path, help="a new result file (default: one in ../runs/)")
     where.add_argument(
         "--resume", metavar="FILE", type=Path, help="go on with a result file: run what it lacks"
     )

@@ -186,7 +186,7 @@ BAD = [
     (["x", "--max-usd", "-1", "--model", "ollama_chat/x"], {}, "error: "),
     (["x", "--quiet", "--json"], {}, "not allowed with"),
     (["x", "--nonsense"], {}, "unrecognized arguments"),
-    (["x", "--repo", "no/such/folder"], {}, "can't be read: "),
+    (["x", "--repo", "no/such/folder"], {}, "'no/such/folder' can't be read: there is no such directory"),
     (["x", "--repo", str(APP)], {}, "can't be read: "),
     (["x", "--repo", "a\x00b"], {}, "can't be read: "),
     (["x", "--model", "groq/x"], {}, "needs GROQ_API_KEY"),

@@ -8,9 +8,11 @@ import datetime
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -282,3 +284,21 @@ def test_a_lasting_failure_is_not_tried_again():
 def test_ctrl_c_goes_through():
     with pytest.raises(KeyboardInterrupt):
         call_provider(Provider(KeyboardInterrupt()), model="m")
+
+
+def test_ctrl_c_waits_for_the_end_of_an_import():
+    seen = []
+    with pytest.raises(KeyboardInterrupt), config.interrupts_held():
+        signal.raise_signal(signal.SIGINT)
+        seen.append("the block went on")
+    assert seen and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_is_nobodys_in_another_thread():
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match="as it was"):
+        pool.submit(_fails_in_the_block).result()
+
+
+def _fails_in_the_block():
+    with config.interrupts_held():
+        raise ValueError("as it was")

@@ -264,7 +264,8 @@ def test_a_result_file_is_never_overwritten(offline_model, tmp_path, capsys):
     assert "--resume" in capsys.readouterr().err and (tmp_path / "out.jsonl").read_text() == "precious"
 
 
-def test_without_a_name_the_file_is_in_runs(offline_model, tmp_path, capsys):
+def test_without_a_name_the_file_is_in_runs(offline_model, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(evaluate_tasks, "RUNS", tmp_path / "runs")
     assert main(FEW) == 0
     [file] = (tmp_path / "runs").iterdir()
     assert file.name.startswith("offline-keyword-") and len(read_records(file)) == 2
