@@ -49,8 +49,6 @@ Otherwise call a tool with other arguments.
 
 Files of the repository:
 {listing}"""
-
-
 INSTALL = "code/requirements.txt lists what has to be installed, in a virtual environment"
 
 
@@ -113,12 +111,7 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
         )
     add = parser.add_argument
     add("task", help="what to find out")
-    add(
-        "--repo",
-        metavar="DIR",
-        dest="repo_root",
-        help="the repository to look at (default: AGENT_REPO_ROOT, else .)",
-    )
+    add("--repo", metavar="DIR", dest="repo_root", help="the repository (default: AGENT_REPO_ROOT, else .)")
     add("--model", metavar="NAME", help="LiteLLM's name of the model (default: from the environment)")
     add("--max-steps", metavar="N", type=int, help="ceiling of model calls (default: 10)")
     add("--token-budget", metavar="N", type=int, help="ceiling of tokens (default: 20000)")
@@ -142,11 +135,8 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
 
 def configure(options: argparse.Namespace) -> Config:
     """Environment and flags as one `Config`, checked. Raises ValueError, a sentence for a person."""
-    given = {
-        field: value
-        for field, value in vars(options).items()
-        if field in vars(Config()) and value is not None
-    }
+    fields = vars(Config())
+    given = {name: value for name, value in vars(options).items() if name in fields and value is not None}
     config = replace(load_config(), **given)
     if missing := missing_milestone():
         raise ValueError(f"a milestone is missing: {missing} (python -m learn shows the way)")
@@ -164,8 +154,8 @@ def configure(options: argparse.Namespace) -> Config:
 def choose_loop(options: argparse.Namespace, config: Config, trace: Trace) -> Callable[..., RunResult]:
     """`run_agent`, its tools watched, with the extras that ``options`` name. Raises ValueError."""
 
-    def watched(*run: Any, dispatch: Callable = agent.dispatch_tool, **settings: Any) -> RunResult:
-        return run_agent(*run, dispatch=trace.watch_dispatch(dispatch), **settings)
+    def watched(*task: Any, dispatch: Callable = agent.dispatch_tool, **settings: Any) -> RunResult:
+        return run_agent(*task, dispatch=trace.watch_dispatch(dispatch), **settings)
 
     if options.extras is None and options.max_usd is None:
         return watched
@@ -193,9 +183,8 @@ def run(options: argparse.Namespace, config: Config, loop: Callable[..., RunResu
         BudgetTracker(config.max_steps, config.token_budget),
     )
     trace.event("end", **{key: value for key, value in asdict(result).items() if key != "history"})
-    score = evaluate_run(
-        result, {"answer_contains": options.expect or "", "optimal_steps": options.optimal_steps}
-    )
+    expected = {"answer_contains": options.expect or "", "optimal_steps": options.optimal_steps}
+    score = evaluate_run(result, expected)
     score["completed"] = score["completed"] if options.expect else None
     text = (result.answer or "").strip()  # an extra may leave a text without having answered
     answered = result.stop_reason == "answered" and text
@@ -209,10 +198,8 @@ def run(options: argparse.Namespace, config: Config, loop: Callable[..., RunResu
         steps = f"{result.steps} (optimal: {options.optimal_steps}), efficiency: {score['efficiency']:.2f}"
         tell(f"\nanswer: {text or '(none)'}\n\nstop_reason: {stopped}\ncompleted: {judged}", sys.stdout)
         cost = "unknown" if trace.cost is None else f"${trace.cost:.4f}"
-        tell(
-            f"steps: {steps}\ntool calls: {score['tool_calls']}, tokens: {result.tokens}, cost: {cost}",
-            sys.stdout,
-        )
+        counts = f"tool calls: {score['tool_calls']}, tokens: {result.tokens}, cost: {cost}"
+        tell(f"steps: {steps}\n{counts}", sys.stdout)
     return 0 if answered and score["completed"] is not False else 1
 
 
@@ -225,27 +212,25 @@ def main(argv: list[str] | None = None) -> int:
     out = sys.stderr if options.json else sys.stdout
     trace = Trace(lambda line: None if options.quiet else tell(line, out))
     try:
-        config = configure(options)
-        loop = choose_loop(options, config, trace)
-        if options.trace:
-            Path(options.trace).parent.mkdir(parents=True, exist_ok=True)
-            trace.file = open(options.trace, "x", encoding="utf-8")  # x: an earlier run is kept
-    except FileExistsError:
-        return _end(
-            trace, 2, f"error: {options.trace} exists already, and an earlier run is kept; name another file"
-        )
-    except (ValueError, OSError) as error:
-        return _end(trace, 2, f"error: {error}")
-    except ImportError as error:
-        return _end(trace, 2, f"error: {error}; {INSTALL}")
-    try:
+        try:
+            config = configure(options)
+            loop = choose_loop(options, config, trace)
+            if options.trace:
+                Path(options.trace).parent.mkdir(parents=True, exist_ok=True)
+                trace.file = open(options.trace, "x", encoding="utf-8")
+        except FileExistsError:
+            return _end(
+                trace, 2, f"error: {options.trace} exists, and an earlier run is kept; name another file"
+            )
+        except (ValueError, OSError) as error:
+            return _end(trace, 2, f"error: {error}")
         return run(options, config, loop, trace)
-    except ProviderError as error:
-        return _end(trace, 3, f"error: {redact(str(error))}", options.quiet)
     except ImportError as error:
         return _end(trace, 2, f"error: {error}; {INSTALL}")
     except NotImplementedError as error:
         return _end(trace, 2, f"error: an exercise is missing: {error}")
+    except ProviderError as error:
+        return _end(trace, 3, f"error: {redact(str(error))}", options.quiet)
     except KeyboardInterrupt:
         told = f"interrupted; steps so far: {trace.steps}, tokens: {trace.tokens}"
         return _end(trace, 130, told, options.quiet)

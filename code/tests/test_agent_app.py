@@ -299,7 +299,7 @@ def test_the_trace_file_holds_every_event_and_no_secret(monkeypatch, play, repo,
     assert "hunter2" not in file.read_text(encoding="utf-8") and len(file.read_text(encoding="utf-8")) < 6000
     assert "error" in events[6] and "result" in events[4] and events[-1]["stop_reason"] == "answered"
     code, _, err = play(*turns, flags=["--trace", str(file)])
-    assert code == 2 and "exists already" in err, "an earlier trace is not overwritten"
+    assert code == 2 and "an earlier run is kept" in err, "an earlier trace is not overwritten"
 
 
 def test_each_event_is_on_disk_before_the_next_thing_happens(tmp_path):
