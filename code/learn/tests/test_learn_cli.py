@@ -214,14 +214,17 @@ def test_broken_code_is_explained_by_its_own_words_and_place(copy, body, says):
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
-    [("    while True: pass", "not done after 1 s"), ("    pass\nwhile True: pass", "not loaded after 1 s")],
+    ("body", "limit", "says"),
+    [
+        ("    while True: pass", "SECONDS_A_TEST", "not done after 1 s"),
+        ("    pass\nwhile True: pass", "SECONDS_TO_LOAD", "not loaded after 1 s"),
+    ],
     ids=["in the function", "at import"],
 )
-def test_a_loop_that_never_ends_is_cut_off_and_named(copy, body, says):
+def test_a_loop_that_never_ends_is_cut_off_and_named(copy, body, limit, says):
     understand(copy)
     copy.write("code/safety.py", copy.text("code/safety.py").replace(RAISE, body))
-    hasty = "from learn import report; report.SECONDS_A_TEST = report.SECONDS_TO_LOAD = 1"
+    hasty = f"from learn import report; report.{limit} = 1"
     program = (
         f"import subprocess, sys; {hasty}; run = subprocess.run\n"
         f"child = {hasty + '; import sys; report.main(sys.argv[1:])'!r}\n"
