@@ -49,9 +49,7 @@ SECRET = re.compile(  # the tail: Windows takes "X. " and "X:stream" for X
     r"|[._]netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|\.ssh|\.aws)(~|\.bak)?[. ]*(:.*)?",
     re.IGNORECASE | re.DOTALL,
 )
-OPEN_FLAGS = sum(
-    getattr(os, flag, 0) for flag in ("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
-)
+OPEN_FLAGS = sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 
 
 def safe_resolve(repo_root: str | Path, path: str) -> Path:
@@ -110,9 +108,7 @@ def _window(file: BinaryIO, first: int) -> str:
             file.seek(start + place)
         line, start = min(line + lines, first), start + len(block)
         if start > FARTHEST:
-            raise ValueError(
-                f"line {first} lies more than {FARTHEST} bytes into the file; search_code finds a place"
-            )
+            raise ValueError(f"line {first} lies more than {FARTHEST} bytes into the file; use search_code")
     data = file.read(4 * READ_CHARS + 1)  # a character has four bytes at most
     if not data and first > 1:
         raise ValueError(f"start_line {first} is past the end: the file has {line - ended} lines")
@@ -267,10 +263,8 @@ TOOLS = {"read_file": read_file, "list_directory": list_directory, "search_code"
 def _schema(name: str, description: str, required: list[str], **properties: tuple[str, str]) -> dict:
     described = {key: {"type": kind, "description": text} for key, (kind, text) in properties.items()}
     parameters = {"type": "object", "properties": described, "required": required}
-    return {
-        "type": "function",
-        "function": {"name": name, "description": description, "parameters": parameters},
-    }
+    function = {"name": name, "description": description, "parameters": parameters}
+    return {"type": "function", "function": function}
 
 
 TOOL_SCHEMAS = [
@@ -314,9 +308,8 @@ def _refusal(name: str, arguments: dict) -> str | None:
     if name not in list(TOOLS):  # a list: what a model sends as a name needn't be hashable
         return f"Error: there is no tool {_shown(str(name))}; the tools are {', '.join(TOOLS)}"
     parameters = PARAMETERS[name]
-    usage = f"call {name} with a JSON object such as " + json.dumps(
-        {key: "..." for key in parameters["required"]}
-    )
+    example = json.dumps(dict.fromkeys(parameters["required"], "..."))
+    usage = f"call {name} with a JSON object such as {example}"
     if MALFORMED in arguments:
         return f"Error: the arguments are not a JSON object: {arguments[MALFORMED]}. {usage}"
     for key in parameters["required"]:
@@ -325,9 +318,8 @@ def _refusal(name: str, arguments: dict) -> str | None:
     for key, value in _known(name, arguments).items():
         kind = parameters["properties"][key]["type"]
         if type(value) is not TYPES[kind]:
-            return (
-                f"Error: argument {key!r} must be of type {kind}, not {json.dumps(value)[:MAX_LINE]}; {usage}"
-            )
+            given = json.dumps(value)[:MAX_LINE]
+            return f"Error: argument {key!r} must be of type {kind}, not {given}; {usage}"
     return None
 
 
