@@ -35,7 +35,7 @@ from config import (
     load_litellm,
     model_problem,
 )
-from evaluate import Trace, evaluate_run, redact, tell
+from evaluate import Trace, evaluate_run, redact, stopped, summary, tell
 from safety import BudgetTracker, detect_stuck
 from tools import list_directory
 
@@ -186,20 +186,15 @@ def run(options: argparse.Namespace, config: Config, loop: Callable[..., RunResu
     expected = {"answer_contains": options.expect or "", "optimal_steps": options.optimal_steps}
     score = evaluate_run(result, expected)
     score["completed"] = score["completed"] if options.expect else None
-    text = (result.answer or "").strip()  # an extra may leave a text without having answered
-    answered = result.stop_reason == "answered" and text
-    stopped = f"{result.stop_reason}{f' ({result.detail})' if result.detail else ''}"
+    answered = result.stop_reason == "answered" and (result.answer or "").strip()
     if options.json:
         tell(json.dumps(asdict(result) | {"evaluation": score}, indent=2, default=str), sys.stdout)
     elif options.quiet:
-        tell(answered or f"no answer: {stopped}", sys.stdout if answered else sys.stderr)
+        tell(answered or f"no answer: {stopped(result)}", sys.stdout if answered else sys.stderr)
     else:
         judged = {True: "yes", False: "no", None: "not judged (no --expect)"}[score["completed"]]
-        steps = f"{result.steps} (optimal: {options.optimal_steps}), efficiency: {score['efficiency']:.2f}"
-        tell(f"\nanswer: {text or '(none)'}\n\nstop_reason: {stopped}\ncompleted: {judged}", sys.stdout)
         cost = "unknown" if trace.cost is None else f"${trace.cost:.4f}"
-        counts = f"tool calls: {score['tool_calls']}, tokens: {result.tokens}, cost: {cost}"
-        tell(f"steps: {steps}\n{counts}", sys.stdout)
+        tell(f"{summary(result, score, judged, options.optimal_steps)}, cost: {cost}", sys.stdout)
     return 0 if answered and score["completed"] is not False else 1
 
 

@@ -73,6 +73,30 @@ def tell(text: str, stream: TextIO) -> None:
         raise KeyboardInterrupt from None
 
 
+def excerpt(label: str, text: str, most: int = SHOWN_LINES, width: int | None = SHOWN_CHARS) -> list[str]:
+    """``text`` as lines behind ``label``: ``most`` of them, each cut to ``width`` characters, if given."""
+    lines = text.splitlines() or [""]
+    shown = [line[:width] + "…" * (width is not None and len(line) > width) for line in lines[:most]]
+    if len(lines) > most:
+        shown.append(f"… {len(lines) - most} more lines")
+    return [f"    {label if number == 0 else '':<12} {line}" for number, line in enumerate(shown)]
+
+
+def stopped(result: RunResult) -> str:
+    """The stop reason with the sentence behind it."""
+    return f"{result.stop_reason} ({result.detail})" if result.detail else result.stop_reason
+
+
+def summary(result: RunResult, score: dict, judged: str, optimal_steps: int) -> str:
+    """How a run went, for a person: answer, stop reason, ``judged`` (completed or not) and figures."""
+    return (
+        f"\nanswer: {(result.answer or '').strip() or '(none)'}\n"
+        f"\nstop_reason: {stopped(result)}\ncompleted: {judged}"
+        f"\nsteps: {result.steps} (optimal: {optimal_steps}), efficiency: {score['efficiency']:.2f}"
+        f"\ntool calls: {score['tool_calls']}, tokens: {result.tokens}"
+    )
+
+
 class Trace:
     """Watches a run through its two seams: tells it to a person as it happens, and to a file.
 
@@ -114,13 +138,9 @@ class Trace:
         self.lines.append(line)
         self.show(line)
 
-    def _excerpt(self, label: str, text: str) -> None:
-        lines = text.strip().splitlines() or [""]
-        for line in lines[:SHOWN_LINES]:
-            self.say(f"    {label:<12} {line[:SHOWN_CHARS]}{'…' * (len(line) > SHOWN_CHARS)}")
-            label = ""
-        if len(lines) > SHOWN_LINES:
-            self.say(f"    {label:<12} … {len(lines) - SHOWN_LINES} more lines")
+    def _tell(self, label: str, text: str) -> None:
+        for line in excerpt(label, text.strip()):
+            self.say(line)
 
     def watch_complete(self, complete: Callable) -> Callable:
         """``complete``, watched."""
@@ -140,7 +160,7 @@ class Trace:
             self.event("model_reply", tokens=used, content=message.content, calls=calls)
             self.say(f"step {self.steps}: {self.tokens} tokens, {time.monotonic() - self.start:.1f} s so far")
             if message.content and (calls or not tools):  # without tools: a plan or a check, no answer
-                self._excerpt("thought", str(message.content))
+                self._tell("thought", str(message.content))
             return message
 
         return watched
@@ -149,16 +169,16 @@ class Trace:
         """``dispatch``, watched."""
 
         def watched(name: str, arguments: dict, repo_root: Any) -> str:
-            self._excerpt("action", str(Action(name, arguments)))
+            self._tell("action", str(Action(name, arguments)))
             self.event("tool_call", tool=name, arguments=arguments)
             try:
                 observation = dispatch(name, arguments, repo_root)
             except Exception as error:
                 self.event("tool_result", tool=name, error=describe_error(error))
-                self._excerpt("observation", describe_error(error))
+                self._tell("observation", describe_error(error))
                 raise
             self.event("tool_result", tool=name, result=observation)
-            self._excerpt("observation", str(observation))
+            self._tell("observation", str(observation))
             return observation
 
         return watched

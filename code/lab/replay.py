@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from agent import RunResult
-from evaluate import evaluate_run
+from evaluate import evaluate_run, excerpt, summary, tell
 from safety import Action
 
 SHOWN_LINES = 12
@@ -67,29 +67,24 @@ def show(events: list[dict]) -> list[str]:
     for event in events:
         kind = event["event"]
         if kind == "run":
-            lines += [f"task: {_line(event['task'])}", f"model {event['model']}, repository {event['repo']}"]
+            task = " ".join(event["task"].splitlines())
+            lines += [f"task: {task}", f"model {event['model']}, repository {event['repo']}"]
         elif kind == "model_reply":
             tokens += event["tokens"]
             lines.append(f"step {event['step']}: {tokens} tokens, {event['seconds']:.1f} s so far")
             if event["calls"] and event["content"]:
-                lines += _excerpt("thought", event["content"])
+                lines += _whole("thought", event["content"])
         elif kind == "model_error":
-            lines += _excerpt("model error", event["error"])
+            lines += _whole("model error", event["error"])
         elif kind == "tool_call":
-            lines += _excerpt("action", str(Action(event["tool"], event["arguments"])))
+            lines += _whole("action", str(Action(event["tool"], event["arguments"])))
         elif kind == "tool_result":
-            lines += _excerpt("observation", event.get("error") or event.get("result") or "")
+            lines += _whole("observation", event.get("error") or event.get("result") or "")
     return lines
 
 
-def _excerpt(label: str, text: str) -> list[str]:
-    lines = str(text).strip("\n").splitlines() or [""]
-    shown = lines[:SHOWN_LINES] + [f"… {len(lines) - SHOWN_LINES} more lines"] * (len(lines) > SHOWN_LINES)
-    return [f"    {label if number == 0 else '':<12} {_line(line)}" for number, line in enumerate(shown)]
-
-
-def _line(text: str) -> str:
-    return "".join(char if char.isprintable() else " " for char in str(text))
+def _whole(label: str, text: str) -> list[str]:
+    return excerpt(label, str(text).strip("\n"), SHOWN_LINES, width=None)
 
 
 def main(argv: list[str]) -> int:
@@ -124,13 +119,8 @@ def main(argv: list[str]) -> int:
     except NotImplementedError as error:
         print(f"error: a milestone is missing: {error}", file=sys.stderr)
         return 2
-    answer = "\n".join(map(_line, (result.answer or "").strip().splitlines()))
     judged = {True: "yes", False: "no"}[score["completed"]] if options.expect else "not judged (no --expect)"
-    if judged == "no" and CUT.search(answer):
+    if judged == "no" and CUT.search((result.answer or "").strip()):
         judged = "not judged (the trace holds only the start of the answer)"
-    stopped = f"{result.stop_reason} ({result.detail})" if result.detail else result.stop_reason
-    print(*lines, f"\nanswer: {answer or '(none)'}\n", sep="\n")
-    print(f"stop_reason: {stopped}\ncompleted: {judged}")
-    print(f"steps: {result.steps} (optimal: {options.optimal_steps}), efficiency: {score['efficiency']:.2f}")
-    print(f"tool calls: {score['tool_calls']}, tokens: {result.tokens}")
+    tell("\n".join([*lines, summary(result, score, judged, options.optimal_steps)]), sys.stdout)
     return 1 if judged == "no" else 0
